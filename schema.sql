@@ -660,7 +660,8 @@ begin
     if old.finished_at is null and new.state in ('FAILED', 'TIMED_OUT')
        and (select on_failure from job_definition where id = new.job_definition_id) = 'block' then
       insert into serial_key_pause (serial_key, job_run_id, stopped_by, reason)
-      values (new.serial_key, new.id, 'system', 'run ' || new.id || ' ended ' || new.state) on conflict do nothing;
+      values (new.serial_key, new.id, 'system', jsonb_build_object(
+        'code', 'reason.run_ended', 'params', jsonb_build_object('run_id', new.id, 'state', new.state))::text) on conflict do nothing;
     end if;
   end if;
   if new.limit_key is not null then
@@ -742,8 +743,7 @@ create trigger serial_key_freed after delete on serial_key_pause for each row ex
 create table queue_block_reason (
   job_definition_id bigint not null references job_definition on delete cascade,
   node text not null,                         -- '': any
-  reason text not null,
-  parts jsonb,                                -- the same for programs: a code, and what the sentence is about (runs/wait_reason.ts)
+  reason jsonb not null,                      -- a code and its params (runs/wait_reason.ts)
   since timestamptz not null default clock_timestamp(),
   primary key (job_definition_id, node)
 );
@@ -1011,17 +1011,13 @@ create index alert_delivery_due on alert_delivery (next_try_at) where delivered_
 create index alert_delivery_of on alert_delivery (alert_id);
 
 create function key_stopped(s serial_key_pause) returns jsonb language sql immutable as $$
-  select jsonb_build_object('code', 'key_stopped', 'serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason,
-           'text', 'serial key "' || s.serial_key || '" is stopped by ' || s.stopped_by || coalesce(': ' || s.reason, '') ||
-             '; let it go: deno task queue unblock "' || s.serial_key || '"')
+  select jsonb_build_object('code', 'key_stopped', 'params', jsonb_build_object('serial_key', s.serial_key, 'by', s.stopped_by, 'reason', s.reason))
 $$;
 create function behind_bulk(o bulk) returns jsonb language sql immutable as $$
-  select jsonb_build_object('code', 'behind_bulk', 'bulk_id', o.id, 'serial_key', o.serial_key,
-           'text', 'it is behind bulk ' || o.id || ' of serial key "' || o.serial_key || '"')
+  select jsonb_build_object('code', 'behind_bulk', 'params', jsonb_build_object('bulk_id', o.id, 'serial_key', o.serial_key))
 $$;
 create function behind_run(o job_run) returns jsonb language sql immutable as $$
-  select jsonb_build_object('code', 'behind_run', 'run_id', o.id, 'serial_key', o.serial_key,
-           'text', 'it is behind run ' || o.id || ' of serial key "' || o.serial_key || '"')
+  select jsonb_build_object('code', 'behind_run', 'params', jsonb_build_object('run_id', o.id, 'serial_key', o.serial_key))
 $$;
 
 -- Whether a bulk goes before a run of its serial key (runs/key_queues.ts).
@@ -1035,40 +1031,34 @@ create function suspended_for(r job_run) returns jsonb language sql stable as $$
     select case when state = 'TRYING' then 'retry' else kind end as kind,
            coalesce(waits_for, substr(key, position(':' in key) + 1)) as name, until, began_at, key
       from run_step where job_run_id = r.id and state in ('WAITING', 'TRYING')),
-  soonest as (select * from wait order by until nulls last, began_at, key limit 10),
-  said as (
-    select coalesce(jsonb_agg(jsonb_build_object('kind', kind, 'name', name, 'until', until) order by until nulls last, began_at, key), '[]') as waits,
-           string_agg(case kind when 'retry' then 'the next try of step' else kind end || ' ' || name
-             || coalesce(' until ' || to_char(until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), ''), ', ' order by until nulls last, began_at, key)
-             as text, (select count(*) from wait) as number
-      from soonest)
-  select jsonb_build_object('code', 'suspended', 'waits', waits, 'number', number,
-           'text', 'it waits for ' || coalesce(text, 'what it asked for') || case when number > 10 then ' and ' || number - 10 || ' more' else '' end)
-    from said
+  soonest as (select * from wait order by until nulls last, began_at, key limit 10)
+  select jsonb_build_object('code', 'suspended', 'params', jsonb_build_object(
+           'waits', coalesce(jsonb_agg(jsonb_build_object('code', 'runs.suspended_for', 'params',
+                      jsonb_build_object('kind', kind, 'name', name, 'until', until)) order by until nulls last, began_at, key), '[]'),
+           'more', greatest(0, (select count(*) from wait) - 10)))
+    from soonest
 $$;
 
--- Why a run that may start, or will be able to, waits: a code and what it is about (runs/wait_reason.ts), and `text`, the same in one sentence.
+-- Why a run that may start, or will be able to, waits: a code and its params (runs/wait_reason.ts).
+-- select id, wait_reason(r) from job_run r where state = 'PENDING'
 -- Null for one that runs or has ended. A function and no column: a reason that holds for a million runs is not written a
 -- million times, and it is true at the moment in which it is read. Step by step, since most runs need one of the questions.
-create function wait_reason_parts(r job_run) returns jsonb language plpgsql stable as $$
+create function wait_reason(r job_run) returns jsonb language plpgsql stable as $$
 declare
   said jsonb;
 begin
   if r.state not in ('PENDING', 'SUSPENDED', 'RETRYING', 'ORPHANED') then
     return null;
   elsif r.cancel_requested_at is not null then
-    return jsonb_build_object('code', 'canceling', 'by', r.cancel_requested_by,
-      'text', 'it is about to be canceled, as ' || r.cancel_requested_by || ' asked');
+    return jsonb_build_object('code', 'canceling', 'params', jsonb_build_object('by', r.cancel_requested_by));
   elsif r.state = 'SUSPENDED' and r.held and r.wakes_at > clock_timestamp() then
     return suspended_for(r);
   elsif r.due_at > clock_timestamp() then
-    return jsonb_build_object('code', case r.state when 'RETRYING' then 'retry_at' else 'due_at' end, 'at', r.due_at,
-      'text', (case r.state when 'RETRYING' then 'next try at ' else 'it is due at ' end)
-        || to_char(r.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'));
+    return jsonb_build_object('code', case r.state when 'RETRYING' then 'retry_at' else 'due_at' end, 'params', jsonb_build_object('at', r.due_at));
   elsif not exists (select from worker where state <> 'DEAD' and lease_until > clock_timestamp()) then
-    return jsonb_build_object('code', 'no_worker', 'text', 'no worker is alive; start one: deno task worker, or all of it: deno task dev');
+    return jsonb_build_object('code', 'no_worker', 'params', '{}'::jsonb);
   elsif not exists (select from leader_term where lease_until > clock_timestamp()) then
-    return jsonb_build_object('code', 'no_leader', 'text', 'there is no leader; one is being elected');
+    return jsonb_build_object('code', 'no_leader', 'params', '{}'::jsonb);
   end if;
   if r.serial_key is not null then
     said := coalesce(
@@ -1085,9 +1075,8 @@ begin
     end if;
   end if;
   if r.limit_key is not null then
-    select jsonb_build_object('code', 'key_limit', 'key', split_part(r.limit_key, ':', 2), 'running', count(o.id), 'limit', d.concurrency_limit,
-             'text', 'limit: ' || count(o.id) || ' of at most ' || d.concurrency_limit || ' runs of "' || split_part(r.limit_key, ':', 2)
-               || '" are active') into said from job_definition d
+    select jsonb_build_object('code', 'key_limit', 'params', jsonb_build_object(
+             'key', split_part(r.limit_key, ':', 2), 'running', count(o.id), 'limit', d.concurrency_limit)) into said from job_definition d
       join job_run o on o.limit_key = r.limit_key and o.state in ('PENDING', 'ASSIGNED', 'RUNNING', 'SUSPENDED', 'RETRYING', 'ORPHANED')
        and (o.state <> 'SUSPENDED' or o.wakes_at is null) and o.state in ('ASSIGNED', 'RUNNING')
      where d.id = r.job_definition_id group by d.concurrency_limit having count(o.id) >= d.concurrency_limit;
@@ -1097,12 +1086,10 @@ begin
   end if;
   if r.bulk_id is not null then
     select case b.state
-             when 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason,
-               'text', 'bulk ' || b.id || ' is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
-                 || '; resume it: deno task bulk resume ' || b.id)
-             when 'CANCELED' then jsonb_build_object('code', 'bulk_canceled', 'bulk_id', b.id, 'text', 'bulk ' || b.id || ' is canceled')
-             else jsonb_build_object('code', 'bulk_full', 'bulk_id', b.id, 'running', count(o.id), 'limit', b.running_limit,
-               'text', 'bulk ' || b.id || ' runs ' || count(o.id) || ' of at most ' || b.running_limit || ' at once') end into said
+             when 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'params', jsonb_build_object('bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason))
+             when 'CANCELED' then jsonb_build_object('code', 'bulk_canceled', 'params', jsonb_build_object('bulk_id', b.id))
+             else jsonb_build_object('code', 'bulk_full', 'params',
+               jsonb_build_object('bulk_id', b.id, 'running', count(o.id), 'limit', b.running_limit)) end into said
       from bulk b left join job_run o on o.bulk_id = b.id and o.state in ('ASSIGNED', 'RUNNING')
      where b.id = r.bulk_id group by b.id having count(o.id) >= b.running_limit;
     if said is not null then
@@ -1110,16 +1097,11 @@ begin
     end if;
   end if;
   return coalesce(
-    (select coalesce(w.parts, '{}') || jsonb_build_object('text', w.reason)
-       from queue_block_reason w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
+    (select w.reason from queue_block_reason w where w.job_definition_id = r.job_definition_id and w.node = coalesce(r.node, '')),
     case when r.avoid_node is not null then
-      jsonb_build_object('code', 'other_node', 'node', r.avoid_node,
-        'text', 'it failed on node "' || r.avoid_node || '", and waits for room on another one')
-    else jsonb_build_object('code', 'next', 'text', 'it is next as soon as those before it have started') end);
+      jsonb_build_object('code', 'other_node', 'params', jsonb_build_object('node', r.avoid_node))
+    else jsonb_build_object('code', 'next', 'params', '{}'::jsonb) end);
 end $$;
-
--- The sentence alone: select id, wait_reason(r) from job_run r where state = 'PENDING'
-create function wait_reason(r job_run) returns text language sql stable as $$ select wait_reason_parts(r)->>'text' $$;
 
 -- What somebody changes by plain SQL, past our acts, which audit themselves (their sessions say so: src/postgres/connection.ts). The login role is
 -- kept, and what differs; secrets and digests of them are not. As the owner: whoever may change a row need not be let into the audit.

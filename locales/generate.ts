@@ -23,7 +23,8 @@ export function paramsIn(lang: Lang, key: string): Map<string, string> {
   const found = new Map<string, string>();
   for (const { name, kind, options } of argumentsIn(parsed(textsOf(lang)[key] ?? "", lang).getAst())) {
     const optional = kind === "select" && /^has_(.+)/.exec(name)?.[1];
-    if (optional) found.set(optional, "Optional");
+    if (optional) found.set(optional, found.get(optional) === "Instant" ? "Instant | null" : "Optional");
+    else if (kind === "instant" && found.get(name) === "Optional") found.set(name, "Instant | null");
     else if (kind !== "text" || !found.has(name)) {
       found.set(
         name,

@@ -39,6 +39,7 @@ import { FewAtOnce, OF_PAGES, TooManyAtOnce } from "./few_at_once.ts";
 import { t } from "../locale/locale.ts";
 import { keepPreferences, langOf, leaveFlash } from "./preferences.ts";
 import { type ActionContext, type Done, field, PageError, type Route } from "./request_context.ts";
+import { stored } from "../locale/message.ts";
 
 export function buildAdmin(parts: AdminParts): Hono<HonoEnv> {
   const { sql, place, redis, archive } = parts;
@@ -152,7 +153,7 @@ function performer(
     actor: `user:${session.name}`,
     allows: (scope: Scope) => mayActAs(session.role, ROLE_OF[scope]),
     reason: field(form, "reason").slice(0, LONGEST_REASON),
-    unreasoned: "from the admin page",
+    unreasoned: stored("reason.page"),
     redis: parts.redis,
   };
   return (act, input) => {

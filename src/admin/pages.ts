@@ -16,7 +16,7 @@ import { runRoutes } from "./pages/runs/routes.ts";
 import { settingRoutes } from "./pages/settings/routes.ts";
 import type { UserRole } from "../access/users.ts";
 import type { Route } from "./request_context.ts";
-import type { MessageKey } from "../locale/locale.ts";
+import type { MessageKey } from "../locale/message.ts";
 
 export interface PageRow {
   /** Where it begins; whatever is below, or below one of `under`, is marked as it in the navigation. */

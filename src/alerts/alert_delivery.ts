@@ -13,6 +13,8 @@ import { chance, every, wallClock } from "../platform/timers.ts";
 import { messageOf } from "../platform/text.ts";
 import { type AlertDelivery, claimDeliveries, recordDelivery } from "./alerts.ts";
 import { isUnreachable, type Sql } from "../postgres/connection.ts";
+import { stored } from "../locale/message.ts";
+import { english, inEnglish } from "../locale/english.ts";
 
 export interface AlertDeliveryOptions {
   sql: Sql;
@@ -89,12 +91,14 @@ async function send(webhook: Webhook, delivery: AlertDelivery, until: AbortSigna
     await answer.body?.cancel();
     if (answer.ok) return undefined;
     const redirected = answer.status >= 300 && answer.status < 400;
-    return `${host} answered ${answer.status}${redirected ? ": redirects are not followed" : ""}`;
+    return stored("alerts.delivery.answered", { host, status: answer.status, redirect: redirected });
   } catch (error) {
-    if (error instanceof DOMException && error.name === "TimeoutError") return `${host} gave no answer in time`;
+    if (error instanceof DOMException && error.name === "TimeoutError") {
+      return stored("alerts.delivery.silent", { host });
+    }
     const [, wrong] = /invalid peer certificate: (\w+)/.exec(messageOf((error as Error).cause)) ?? [];
-    if (wrong === undefined) return `${host} could not be reached`;
-    return `${host} shows a certificate that is not trusted (${wrong}): name its authority by DENO_CERT or DENO_TLS_CA_STORE=system`;
+    if (wrong === undefined) return stored("alerts.delivery.unreachable", { host });
+    return stored("alerts.delivery.untrusted", { host, wrong });
   }
 }
 
@@ -104,8 +108,8 @@ function bodyOf({ id, what, alert, created_at }: AlertDelivery): string {
     delivery: id,
     type: what === "test" ? "test" : `alert.${what}`,
     at: created_at,
-    alert: alert ?? null,
-    message: alert ? `${alert.kind} ${alert.subject}: ${alert.message}` : "A test of the webhook for alerts",
+    alert: alert ? inEnglish(alert, { messages: true }) : null,
+    message: alert ? `${alert.kind} ${alert.subject}: ${english(alert.message)}` : "A test of the webhook for alerts",
   });
 }
 

@@ -16,6 +16,8 @@ import type { Db } from "../postgres/connection.ts";
 import { GUESSED, WITHIN_MINUTES } from "../access/login_attempts.ts";
 import { fenceBeside, type Term } from "../nodes/leadership.ts";
 import { inStates, MAY_START } from "../runs/run_states.ts";
+import { stored } from "../locale/message.ts";
+import { storedMessage } from "../postgres/stored_message.ts";
 
 /** What there is; `alerts.about.KIND` of the locales says what each tells of its subject. */
 export const ALERT_KINDS = [
@@ -55,27 +57,38 @@ export async function judgeAlerts(sql: Db, term: Term, limits: Limits): Promise<
   return await sql<AlertCondition[]>`
     with ${fenceBeside(sql, term)},
     found as materialized (
-      ${lastRuns(sql, "failed", "'run ' || last_failed_run || ' failed'")}
-      union all ${lastRuns(sql, "quarantined", "'run ' || last_quarantined_run || ' was interrupted too often'")}
+      ${lastRuns(sql, "failed")}
+      union all ${lastRuns(sql, "quarantined")}
       union all ${overdue(sql, limits)}
       union all ${codeMissing(sql, limits)}
       union all ${nodesAway(sql)}
       union all ${guessed(sql)}
       union all
-      select 'bulk.paused', b.id::text, case when b.name <> '' then '"' || b.name || '" ' else '' end || 'of job ' || d.name || ': ' || coalesce(b.reason, 'too much of it failed'),
+      select 'bulk.paused', b.id::text, ${
+    storedMessage(
+      sql,
+      "alerts.message.bulk_paused",
+      sql`jsonb_build_object('name', b.name, 'job_name', d.name, 'reason', b.reason)`,
+    )
+  },
              jsonb_build_object('bulk_id', b.id, 'name', b.name, 'job_name', d.name)
         from bulk b join job_definition d on d.id = b.job_definition_id
        where b.state = 'PAUSED' and b.changed_by = 'system' and b.finished_at is null
       union all
-      select 'key.blocked', serial_key, coalesce(reason, 'a run of it failed'), jsonb_build_object('job_run_id', job_run_id)
+      select 'key.blocked', serial_key, ${
+    storedMessage(sql, "alerts.message.key_stopped", sql`jsonb_build_object('reason', reason)`)
+  }, jsonb_build_object('job_run_id', job_run_id)
         from serial_key_pause where stopped_by = 'system'
       union all
-      select 'certificate.expiring', node_id, 'a certificate of its workers ends at ' ||
-             to_char(min(tls_not_after) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), jsonb_build_object('not_after', min(tls_not_after))
+      select 'certificate.expiring', node_id, ${
+    storedMessage(sql, "alerts.message.certificate", sql`jsonb_build_object('not_after', min(tls_not_after))`)
+  }, jsonb_build_object('not_after', min(tls_not_after))
         from worker where state <> 'DEAD' and tls_not_after < clock_timestamp() + ${limits.certificate_days} * interval '1 day'
        group by node_id
       union all
-      select 'clock.skewed', node_id, 'its clock differs by ' || max(abs(clock_skew_ms)) || ' ms from the database''s',
+      select 'clock.skewed', node_id, ${
+    storedMessage(sql, "alerts.message.clock", sql`jsonb_build_object('ms', max(abs(clock_skew_ms)))`)
+  },
              jsonb_build_object('clock_skew_ms', max(abs(clock_skew_ms)))
         from worker where state <> 'DEAD' and abs(clock_skew_ms) > ${limits.clock_skew_seconds}::float8 * 1000 group by node_id),
     opened as (
@@ -99,8 +112,9 @@ export async function watchLeader(
 ): Promise<AlertCondition[]> {
   return await sql<AlertCondition[]>`
     with found as (
-      select 'leader.none' as kind, 'leader' as subject, 'nobody has led since ' || to_char(
-               since at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') as message, jsonb_build_object('since', since) as detail
+      select 'leader.none' as kind, 'leader' as subject, ${
+    storedMessage(sql, "alerts.message.no_leader", sql`jsonb_build_object('since', since)`)
+  } as message, jsonb_build_object('since', since) as detail
         from leader_term, greatest(lease_until, acquired_at, resigned_at, watched_from) since
        where epoch > 0 and since < clock_timestamp() - ${limits.no_leader_seconds} * interval '1 s' and lease_until < clock_timestamp()
       ${by.overdue ? sql`union all (${overdue(sql, limits)})` : sql``}),
@@ -122,10 +136,12 @@ export async function watchFromNow(sql: Db): Promise<void> {
 }
 
 /** Until a run of the job succeeds, or somebody has seen it. */
-function lastRuns(sql: Db, what: "failed" | "quarantined", message: string) {
+function lastRuns(sql: Db, what: "failed" | "quarantined") {
   const [at, run] = [sql(`last_${what}_at`), sql(`last_${what}_run`)];
   return sql`
-    select ${`run.${what}`}::text as kind, d.name as subject, ${sql.unsafe(message)} as message,
+    select ${`run.${what}`}::text as kind, d.name as subject, ${
+    storedMessage(sql, `alerts.message.${what}`, sql`jsonb_build_object('job_run_id', s.${run})`)
+  } as message,
            jsonb_build_object('job_run_id', s.${run}, 'at', s.${at}) as detail
       from run_stat s join job_definition d on d.id = s.job_definition_id
      where s.grain_seconds = 0 and s.${at} > coalesce(s.last_succeeded_at, '-infinity') and d.removed_at is null
@@ -140,7 +156,7 @@ function overdue(sql: Db, { overdue_seconds, leader_runs }: Pick<Limits, "overdu
   const before = sql`now() - ${overdue_seconds} * interval '1 s'`;
   return sql`
     select 'run.overdue' as kind, d.name as subject,
-           'due since ' || to_char(o.due_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') || ' and not started' as message,
+           ${storedMessage(sql, "alerts.message.overdue", sql`jsonb_build_object('due_at', o.due_at)`)} as message,
            jsonb_build_object('due_at', o.due_at, 'job_run_id', o.id) as detail
       from job_definition d cross join lateral (
         (select greatest(r.due_at, r.woken_at) as due_at, r.id from job_run r
@@ -166,7 +182,7 @@ function overdue(sql: Db, { overdue_seconds, leader_runs }: Pick<Limits, "overdu
 
 /** Whether a run queue `q` waits for workers with the job's code, and not for a free one of those that have it. */
 function lacksCode(sql: Db) {
-  return sql`q.parts->>'code' = 'no_code' and coalesce((q.parts->>'having')::int, 0) = 0`;
+  return sql`q.reason->>'code' = 'no_code' and (q.reason->'params'->>'having')::int = 0`;
 }
 
 /**
@@ -175,18 +191,28 @@ function lacksCode(sql: Db) {
 function codeMissing(sql: Db, { no_code_seconds, leader_runs }: Pick<Limits, "no_code_seconds" | "leader_runs">) {
   return sql`
     select 'code.missing', c.subject,
-           'no worker' || c.place || ' has version ' || left(c.digest, 7) || ' of ' || c.name || (
-             select ' (' || string_agg((o->>'workers') || case o->>'workers' when '1' then ' has ' else ' have ' end
-                                         || coalesce(left(o->>'digest', 7), 'none'), ', ') || ')' from jsonb_array_elements(c.others) o),
-           jsonb_strip_nulls(jsonb_build_object('job_name', c.name, 'digest', c.digest, 'node', c.node)) || jsonb_build_object('others', c.others)
-      from (select n.since, n.digest, n.others, null as node, '' as place, d.name, d.name || ' ' || left(n.digest, 7) as subject
+           ${
+    storedMessage(
+      sql,
+      "alerts.message.missing",
+      sql`jsonb_build_object('where', c.place, 'version', left(c.digest, 7), 'job_name', c.name, 'others', c.others)`,
+    )
+  },
+           jsonb_strip_nulls(jsonb_build_object('job_name', c.name, 'digest', c.digest, 'node', c.node))
+      from (select n.since, n.digest, (
+                     select coalesce(jsonb_agg(jsonb_build_object(
+                              'code', case when o->>'digest' is null then 'runs.version.none' else 'runs.version.have' end,
+                              'params', jsonb_strip_nulls(jsonb_build_object('workers', (o->>'workers')::int, 'version', left(o->>'digest', 7))))), '[]')
+                       from jsonb_array_elements(n.others) o) as others,
+                   null as node, null::jsonb as place, d.name, d.name || ' ' || left(n.digest, 7) as subject
               from (${nobodyHas(sql, { leader_runs })}) n join job_definition d on d.id = n.job_definition_id
             union all
-            select q.since, d.digest, coalesce(q.parts->'others', '[]'), q.node,
-                   case when q.node like '%=%' then ' with labels ' || q.node else ' on node "' || q.node || '"' end,
+            select q.since, d.digest, coalesce(q.reason->'params'->'others', '[]'), q.node, q.reason->'params'->'where',
                    d.name, d.name || ' ' || left(d.digest, 7) || ' ' || q.node
               from queue_block_reason q join job_definition d on d.id = q.job_definition_id
-             where q.node <> '' and ${lacksCode(sql)} and q.parts->>'digest' = d.digest and d.paused_at is null
+             where q.node <> '' and ${
+    lacksCode(sql)
+  } and q.reason->'params'->>'digest' = d.digest and d.paused_at is null
                and not exists (select from (${nobodyHas(sql, { leader_runs })}) n where n.job_definition_id = d.id)) c
      where c.since < clock_timestamp() - ${no_code_seconds} * interval '1 s'
         or exists (select from alert a where a.kind = 'code.missing' and a.subject = c.subject and a.closed_at is null)`;
@@ -198,7 +224,9 @@ function codeMissing(sql: Db, { no_code_seconds, leader_runs }: Pick<Limits, "no
  */
 function nodesAway(sql: Db) {
   return sql`
-    select 'node.away' as kind, n.node_id as subject, coalesce(n.check_result->>'problem', 'no worker of it is alive') as message,
+    select 'node.away' as kind, n.node_id as subject, coalesce(n.check_result->>'problem', ${
+    stored("alerts.message.no_worker")
+  }) as message,
            jsonb_build_object('checked_at', n.checked_at) as detail
       from node n cross join lateral (
         select w.state, w.dead_epoch, w.started_at, w.ended_at, w.seen_at from worker w where w.node_id = n.node_id order by w.state = 'DEAD', w.started_at desc limit 1) w
@@ -211,8 +239,13 @@ function nodesAway(sql: Db) {
 /** Until the tries are fewer again, or forgotten. Tries in the user's own browsers are not counted. */
 function guessed(sql: Db) {
   return sql`
-    select 'login.guessed', u.name, t.tries || ${` wrong passwords within ${WITHIN_MINUTES} minutes, from `}::text || t.addresses
-             || case when t.addresses = 1 then ' address' else ' addresses' end,
+    select 'login.guessed', u.name, ${
+    storedMessage(
+      sql,
+      "alerts.message.guessed",
+      sql`jsonb_build_object('tries', t.tries, 'addresses', t.addresses, 'minutes', ${WITHIN_MINUTES}::int)`,
+    )
+  },
            jsonb_build_object('tries', t.tries, 'addresses', t.addresses)
       from (select name, count(*) as tries, count(distinct address) as addresses from admin_login_attempt
              where device is null and at > clock_timestamp() - ${WITHIN_MINUTES} * interval '1 minute'

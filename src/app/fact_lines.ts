@@ -8,6 +8,7 @@
 import { factLine, type FactName, hear } from "../platform/facts.ts";
 import { wallClock } from "../platform/timers.ts";
 import { LogThrottle } from "../platform/log_throttle.ts";
+import { inEnglish } from "../locale/english.ts";
 
 const OF_EVERY_RUN = new Set<FactName>(["run.assigned", "run.started", "run.suspended", "run.finished"]);
 
@@ -26,7 +27,7 @@ export function printFacts(write: (lines: string[]) => void = together, same_fai
   return hear((name, fact) => {
     const times = name === "loop.failed" ? failures.times(JSON.stringify(fact).replaceAll(/\d+/g, "0")) : 1;
     if (times === undefined) return;
-    waiting.push(factLine(name, times > 1 ? { ...fact, times } : fact, wallClock()));
+    waiting.push(factLine(name, inEnglish(times > 1 ? { ...fact, times } : fact) as typeof fact, wallClock()));
     if (!OF_EVERY_RUN.has(name)) flush();
     else if (waiting.length === 1) queueMicrotask(flush);
   });

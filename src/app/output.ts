@@ -3,6 +3,7 @@
  * With --json stdout holds exactly one JSON value (or one per line where a command follows something).
  */
 import { harmless } from "../platform/text.ts";
+import { english, inEnglish } from "../locale/english.ts";
 
 /** Stable: scripts rely on these. */
 export const EXIT = {
@@ -70,16 +71,17 @@ export function printJsonLine(value: unknown): void {
 /** Of what moves a terminal JSON itself writes only the first 32 as \u00XX; the rest are the same value written so. */
 function jsonText(value: unknown, indent?: number): string {
   const escaped = (letter: string) => `\\u00${letter.charCodeAt(0).toString(16)}`;
-  return JSON.stringify(value, null, indent).replace(/[\x7f-\x9f]/g, escaped);
+  return JSON.stringify(inEnglish(value, { messages: true }), null, indent).replace(/[\x7f-\x9f]/g, escaped);
 }
 
 /** Names and values, one a line, and further lines of a value below it. What has none is left out. */
 export function pairsText(pairs: [name: string, value: unknown][]): string {
   return pairs.filter(([, value]) => value !== null && value !== undefined)
-    .map(([name, value]) => `${name.padEnd(14)} ${String(value).replaceAll("\n", "\n" + " ".repeat(15))}`).join("\n");
+    .map(([name, value]) => `${name.padEnd(14)} ${english(String(value)).replaceAll("\n", "\n" + " ".repeat(15))}`)
+    .join("\n");
 }
 
 /** Who paused it and why. */
 export function pausedText(it: { paused_by: string | null; paused_reason: string | null }): string {
-  return `paused by ${it.paused_by}${it.paused_reason === null ? "" : `: ${it.paused_reason}`}`;
+  return `paused by ${it.paused_by}${it.paused_reason === null ? "" : `: ${english(it.paused_reason)}`}`;
 }

@@ -46,6 +46,7 @@ import { VERSION } from "../platform/version.ts";
 import { oneByOne, printFacts } from "./fact_lines.ts";
 import { openSandbox } from "./opening.ts";
 import { CommandError, type Signals } from "./output.ts";
+import { stored } from "../locale/message.ts";
 
 export async function workerCommand(options: { stopWithStdin?: boolean }, signals: Signals): Promise<void> {
   const config = readConfig();
@@ -323,7 +324,7 @@ async function live(
   }, stop);
   const lost = ending.signal.aborted ? await lease : undefined;
   if (lost) parts.pending_starts.empty();
-  if (lost) await parts.executor.stop("its worker is dead to the others", around.hurry);
+  if (lost) await parts.executor.stop(stored("runs.cause.worker_given_up"), around.hurry);
   else await leaveWell(parts, around.hurry);
   await around.sandbox.close(); // before the lease ends: what runs here is proven gone while it is still ours
   await failpoint("after-bodies-gone-before-retire");

@@ -20,6 +20,7 @@ import { fence, type Term } from "../nodes/leadership.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { behindKey, beyondLimit, bulkBehindKey, goingOf } from "../runs/key_queues.ts";
 import { inStates, MAY_START, NOT_ENDED } from "../runs/run_states.ts";
+import { storedMessage } from "../postgres/stored_message.ts";
 
 /** A bulk that may need something, and all that tells what. */
 export interface BulkState {
@@ -202,7 +203,7 @@ export async function pauseFailing(sql: Db, term: Term, bulk_id: number): Promis
     with ${fence(sql, term)},
     paused as (
       update bulk set state = 'PAUSED', changed_by = 'system',
-             reason = 'more than ' || max_failures || ' of its runs failed (max_failures)'
+             reason = ${storedMessage(sql, "reason.too_many_failed", sql`jsonb_build_object('most', max_failures)`)}
         from fence where id = ${bulk_id} and state = 'RUNNING' and max_failures is not null
       returning id, reason)
     insert into admin_action_log (actor, action, target_type, target_id, reason)

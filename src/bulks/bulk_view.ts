@@ -5,6 +5,8 @@
 import type { Db } from "../postgres/connection.ts";
 import type { Waits } from "../runs/wait_reason.ts";
 import { HOLDS_KEY, inStates, NOT_ENDED } from "../runs/run_states.ts";
+import { ENGLISH } from "../locale/english.ts";
+import { waitLine } from "../locale/wait_text.ts";
 
 /** One bulk; what `bulk show --json` and the client give. */
 export interface BulkView {
@@ -102,7 +104,7 @@ function viewOf(row: BulkRow): BulkView {
   const { slots: _slots, rate_each_seconds: _rate, now: _now, ...bulk } = row;
   const ended = row.succeeded + row.failed + row.canceled;
   const { done_from, done_to } = row.running_limit > 0 ? forecast(row, row.running_limit) : NEVER;
-  const wait_reason = row.waits?.text ?? null;
+  const wait_reason = row.waits && waitLine(ENGLISH, row.waits);
   return { ...bulk, wait_reason, progress: row.items === 0 ? 1 : Math.min(1, ended / row.items), done_from, done_to };
 }
 
@@ -224,10 +226,9 @@ function seconds(sql: Db, share: number) {
 function whyWaiting(sql: Db) {
   return sql`case
     when b.finished_at is not null then null
-    when b.state = 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason,
-      'text', 'it is paused' || coalesce(' by ' || b.changed_by, '') || coalesce(': ' || b.reason, '')
-        || '; resume it: deno task bulk resume ' || b.id)
-    when b.state = 'CANCELED' then jsonb_build_object('code', 'bulk_ending', 'text', 'it is canceled; its runs are being ended')
+    when b.state = 'PAUSED' then jsonb_build_object('code', 'bulk_paused', 'params',
+      jsonb_build_object('bulk_id', b.id, 'by', b.changed_by, 'reason', b.reason))
+    when b.state = 'CANCELED' then jsonb_build_object('code', 'bulk_ending', 'params', '{}'::jsonb)
     when b.started_at is null then coalesce(
       (select behind_bulk(o) from bulk o
         where o.serial_key = b.serial_key and o.finished_at is null and o.id <> b.id
@@ -239,10 +240,9 @@ function whyWaiting(sql: Db) {
           or (o.state = 'PENDING' and o.bulk_id is null and o.created_at < b.created_at and o.due_at <= clock_timestamp()))
         order by o.state = 'PENDING', o.priority, o.due_at, o.id limit 1))
     when b.next_feed_at > clock_timestamp() and c.running + c.waiting + c.retrying < b.running_limit
-      then jsonb_build_object('code', 'interval', 'at', b.next_feed_at,
-        'text', 'its interval: it feeds again at ' || to_char(b.next_feed_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'))
+      then jsonb_build_object('code', 'interval', 'params', jsonb_build_object('at', b.next_feed_at))
     when c.running = 0 and c.waiting > 0 then (
-      select wait_reason_parts(r) from job_run r
+      select wait_reason(r) from job_run r
        where r.bulk_id = b.id and r.state in ('PENDING', 'ORPHANED') order by r.priority, r.due_at, r.id limit 1)
   end`;
 }

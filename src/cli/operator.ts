@@ -5,6 +5,7 @@ import { type Action, perform } from "../actions/action.ts";
 import type { Actor } from "../access/audit.ts";
 import { connectDb, type Sql } from "../postgres/connection.ts";
 import { readConfigForDb, redisPlace } from "../app/opening.ts";
+import { stored } from "../locale/message.ts";
 
 /** Of every command that has a result. */
 export interface JsonOption {
@@ -17,7 +18,7 @@ export interface Reasoned extends JsonOption {
 }
 
 /** Where none was given. */
-export const NO_REASON = "from the command line";
+export const NO_REASON = stored("reason.command_line");
 
 /** For the audit. */
 export function by({ reason = NO_REASON }: { reason?: string }): Actor {

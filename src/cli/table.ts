@@ -8,6 +8,7 @@ import { wallClock } from "../platform/timers.ts";
 import { harmless } from "../platform/text.ts";
 import { say } from "../app/output.ts";
 import { shortTimeText, timeText } from "./times.ts";
+import { english } from "../locale/english.ts";
 
 const GAP = 2;
 /** No text is made shorter than this; what does not fit even so is wrapped by the terminal. */
@@ -79,5 +80,5 @@ function padded(text: string, width: number): string {
 function cellText(value: unknown, time: (at: Date) => string): string {
   if (value === null || value === undefined) return "-";
   if (value instanceof Date) return time(value);
-  return harmless(typeof value === "string" ? value : JSON.stringify(value)).replace(/[\t\n]/g, " "); // a row is a line
+  return harmless(typeof value === "string" ? english(value) : JSON.stringify(value)).replace(/[\t\n]/g, " "); // a row is a line
 }

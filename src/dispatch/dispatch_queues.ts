@@ -8,7 +8,7 @@ import { fence, type Term } from "../nodes/leadership.ts";
 import { behindKey, beyondLimit, ofLimit } from "../runs/key_queues.ts";
 import { live, workersAlive } from "../runs/live_runs.ts";
 import type { NodeRow, WorkerRow } from "../nodes/workers.ts";
-import type { QueueBlock } from "../runs/wait_reason.ts";
+import type { Wait } from "../runs/wait_reason.ts";
 import { inStates, MAY_START, NOT_ENDED, WAITING } from "../runs/run_states.ts";
 import { notCanceled } from "../runs/states.ts";
 
@@ -233,17 +233,17 @@ function candidatesOf(sql: Db, shares: Fragment, most: number) {
 export async function sayWhy(
   sql: Db,
   term: Term,
-  waits: { job_definition_id: number; node: string; reason: string; parts: QueueBlock }[],
+  waits: { job_definition_id: number; node: string; reason: Wait }[],
 ): Promise<void> {
   await sql`
     with ${fence(sql, term)},
     now as (select * from jsonb_to_recordset(${
     json(sql, waits)
-  }) as w(job_definition_id bigint, node text, reason text, parts jsonb)),
+  }) as w(job_definition_id bigint, node text, reason jsonb)),
     opened as (
       delete from queue_block_reason w using fence
        where not exists (select from now where now.job_definition_id = w.job_definition_id and now.node = w.node))
-    insert into queue_block_reason as w (job_definition_id, node, reason, parts) select job_definition_id, node, reason, parts from now, fence
-    on conflict (job_definition_id, node) do update set reason = excluded.reason, parts = excluded.parts, since = clock_timestamp()
-      where (w.reason, w.parts) is distinct from (excluded.reason, excluded.parts)`;
+    insert into queue_block_reason as w (job_definition_id, node, reason) select job_definition_id, node, reason from now, fence
+    on conflict (job_definition_id, node) do update set reason = excluded.reason, since = clock_timestamp()
+      where w.reason is distinct from excluded.reason`;
 }

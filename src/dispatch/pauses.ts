@@ -9,6 +9,8 @@ import type { Actor } from "../access/audit.ts";
 import type { Db } from "../postgres/connection.ts";
 import type { Waits } from "../runs/wait_reason.ts";
 import { inStates, MAY_START, NOT_ENDED } from "../runs/run_states.ts";
+import { ENGLISH } from "../locale/english.ts";
+import { waitLine } from "../locale/wait_text.ts";
 
 /** Pauses or resumes a job. Undefined: there is no such job; `changed` false: it was so already. */
 export async function pauseJob(
@@ -133,10 +135,10 @@ export interface QueueLine {
 
 /** What waits, job by job, the longest waiting first. Jobs without work are left out, unless they are paused. */
 export async function readQueue(sql: Db): Promise<QueueLine[]> {
-  return await sql<QueueLine[]>`
+  const lines = await sql<Omit<QueueLine, "reasons">[]>`
     select d.name as job_name, d.priority, coalesce(r.waiting, 0)::int as waiting, coalesce(r.running, 0)::int as running,
            r.oldest_due_at, d.paused_by, d.paused_reason,
-           coalesce(r.held, 0)::int as held, coalesce(r.later, 0)::int as later, coalesce(r.suspended, 0)::int as suspended, w.reasons, w.waits
+           coalesce(r.held, 0)::int as held, coalesce(r.later, 0)::int as later, coalesce(r.suspended, 0)::int as suspended, w.waits
       from job_definition d left join (
         select job_definition_id, count(*) filter (where waits) as waiting, count(*) filter (where running) as running, count(*) filter (where suspended) as suspended,
                count(*) filter (where held) as held, count(*) filter (where later) as later, min(greatest(due_at, woken_at)) filter (where waits) as oldest_due_at
@@ -148,11 +150,11 @@ export async function readQueue(sql: Db): Promise<QueueLine[]> {
          group by job_definition_id) r
         on r.job_definition_id = d.id
       cross join lateral (
-        select coalesce(array_agg(l.reason order by l.node), '{}') as reasons,
-               coalesce(jsonb_agg(coalesce(l.parts, '{}') || jsonb_build_object('text', l.reason) order by l.node), '[]') as waits
+        select coalesce(jsonb_agg(l.reason order by l.node), '[]') as waits
           from queue_block_reason l where l.job_definition_id = d.id) w
      where r.job_definition_id is not null or d.paused_at is not null
      order by r.oldest_due_at nulls last, d.name`;
+  return lines.map((line) => ({ ...line, reasons: line.waits.map((waits) => waitLine(ENGLISH, waits)) }));
 }
 
 /** How many runs of a job, of a serial key or of everything wait, and how many are with a worker. */

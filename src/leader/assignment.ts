@@ -203,7 +203,6 @@ async function tell(me: LeaderContext, gates: Admission[]): Promise<void> {
         job_definition_id: admission.queue.job_definition_id,
         node: admission.queue.node,
         reason: admission.reason,
-        parts: admission.parts,
       }]
       : []
   );

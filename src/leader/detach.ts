@@ -14,6 +14,7 @@ import { list, setDetach } from "../redis/heartbeats.ts";
 import { detachSilent } from "../dispatch/detach.ts";
 import type { WorkerRow } from "../nodes/workers.ts";
 import type { LeaderContext } from "./leader_context.ts";
+import { stored } from "../locale/message.ts";
 
 export function detachUnheard(me: LeaderContext): void {
   const grace_ms = me.settings.worker_detach_grace_seconds * 1000;
@@ -37,7 +38,7 @@ async function lookAt(me: LeaderContext, unheard: WorkerRow[], grace_ms: number)
   const mute = await withoutAnswer(me, silent);
   if (mute.length === 0 || !me.term.trusted) return;
   const actor = `leader:${me.term.worker_id}`;
-  const reason = `neither a call nor a heartbeat of it for ${grace_ms / 1000} s`;
+  const reason = stored("reason.unheard", { seconds: grace_ms / 1000 });
   const worker_ids = mute.map((one) => one.worker_id);
   await failpoint("after-lease-check-detach");
   const detached = await detachSilent(me.sql, me.term, { worker_ids, actor, reason });

@@ -12,6 +12,7 @@ import { cancelsToDeliver } from "../runs/requests.ts";
 import { orphanAssigned } from "../runs/lost_runs.ts";
 import { type Assigned, type AttemptRef, cancelRequested, endPastDeadline } from "../runs/states.ts";
 import type { LeaderContext } from "./leader_context.ts";
+import { stored } from "../locale/message.ts";
 
 /** A tenth of a second of Postgres' time, or two: a hundred thousand at once took longer than a term lasts. */
 const CANCELS_AT_ONCE = 5_000;
@@ -80,7 +81,7 @@ async function takeBack(me: LeaderContext, runs: Assigned[]): Promise<AttemptRef
   if (!me.term.trusted) return [];
   await failpoint("after-lease-check-refused");
   const taken = await orphanAssigned(me.sql, me.term, { refused: runs });
-  for (const run of taken) observe("run.orphaned", { ...run, cause: "refused" });
+  for (const run of taken) observe("run.orphaned", { ...run, cause: stored("runs.cause.refused") });
   return taken;
 }
 

@@ -26,6 +26,8 @@ import {
 import type { NodeRow } from "../nodes/workers.ts";
 import type { Settings } from "../settings/settings.ts";
 import type { LeaderContext } from "./leader_context.ts";
+import { type Message, message, stored } from "../locale/message.ts";
+import { partName } from "../nodes/check_part.ts";
 
 /** For the way there and back, beyond what the scripts may take. */
 const CALL_MS = 2_000;
@@ -75,7 +77,7 @@ function paceOf(settings: Settings): CheckInterval {
 async function ask(me: LeaderContext, node: DueCheck): Promise<{ status: NodeRow["status"]; result: CheckResult }> {
   const began_ms = monotonicMs();
   const script_ms = Math.round(me.settings.node_script_seconds * 1000);
-  const failures: string[] = [];
+  const failures: Message[] = [];
   for (const worker of node.workers) {
     const { worker_id } = worker;
     const request = { caller_role: "leader" as const, leader_epoch: me.term.epoch, script_ms };
@@ -84,14 +86,15 @@ async function ask(me: LeaderContext, node: DueCheck): Promise<{ status: NodeRow
     if (answer.ok) return judge(answer.value, { settings: me.settings, ms });
     // A worker of an older version answers, which is all that can be asked of it.
     if (answer.code === "UNIMPLEMENTED") return concluded(worker_id, [part("connection", true, { ms })]);
-    failures.push(`${worker_id}: ${answer.code} ${answer.message}`);
+    failures.push(message("nodes.check.silent_worker", { worker_id, code: answer.code, message: answer.message }));
   }
   const ms = Math.round(monotonicMs() - began_ms);
-  const message = failures.length === 0 ? "no worker of it is alive" : `no worker answers: ${failures.join("; ")}`;
-  const local = localAddress(node.workers);
-  const value = local ? `peers are told ${local}, which leads to their own machine: set SCHEDULER_GRPC_HOST there` : "";
-  const figures = { silent: failures.length, ...local ? { local } : {} };
-  return concluded(node.workers[0]?.worker_id ?? null, [part("connection", false, { value, message, figures, ms })]);
+  const silent = failures.length === 0
+    ? stored("nodes.check.nobody")
+    : stored("nodes.check.silent", { workers: failures });
+  const address = localAddress(node.workers);
+  const value = address ? stored("nodes.check.local_address", { address }) : "";
+  return concluded(node.workers[0]?.worker_id ?? null, [part("connection", false, { value, message: silent, ms })]);
 }
 
 /** The default address of a worker is for one machine: from another one it is somebody else's, or nobody's. */
@@ -112,26 +115,20 @@ export function judge(
   return concluded(measured.worker_id, [
     part("connection", true, { ms: by.ms }),
     part("disk", !full, {
-      value: disk_free_mb < 0 ? "not measured" : `${disk_free_mb} MB free`,
-      message: full ? `at least ${least_disk} MB must be free` : "",
-      figures: disk_free_mb < 0 ? {} : { free_mb: disk_free_mb, least_mb: least_disk },
+      value: disk_free_mb < 0 ? stored("nodes.check.not_measured") : stored("nodes.check.free", { mb: disk_free_mb }),
+      message: full ? stored("nodes.check.least_free", { mb: least_disk }) : "",
     }),
     ...measured.scripts.map((script) =>
       part(`script ${script.name}`, script.ok, { message: script.message, ms: script.ms })
     ),
     part("load", !loaded, {
-      value: `${load_percent} % per core of ${cores}`,
-      message: loaded ? `at most ${most_load} % is allowed` : "",
-      figures: { load_percent, cores, most_percent: most_load },
+      value: stored("nodes.check.load", { percent: load_percent, cores }),
+      message: loaded ? stored("nodes.check.most_load", { percent: most_load }) : "",
     }),
-    part("memory", true, {
-      value: `${measured.memory_free_mb} MB free`,
-      figures: { free_mb: measured.memory_free_mb },
-    }),
+    part("memory", true, { value: stored("nodes.check.free", { mb: measured.memory_free_mb }) }),
     part("bodies", !measured.lack, {
       value: String(measured.bodies),
-      message: measured.lack ? `none can begin: ${measured.lack}` : "",
-      figures: { bodies: measured.bodies, ...measured.lack ? { lack: measured.lack } : {} },
+      message: measured.lack ? stored("nodes.check.no_room", { lack: measured.lack }) : "",
     }),
   ]);
 }
@@ -144,8 +141,12 @@ function concluded(
   const failed = parts.filter((one) => !one.ok);
   const [first] = failed;
   const status = !first ? "available" : failed.every((one) => one.name === "load") ? "busy" : "unavailable";
-  const problem = first ? `${first.name}: ${[first.value, first.message].filter(Boolean).join(", ")}` : null;
+  const problem = first ? problemText(first) : null;
   return { status, result: { worker_id, problem, ...first ? { failed: first } : {}, parts } };
+}
+
+function problemText({ name, value, message: wrong }: CheckPart): string {
+  return stored("nodes.problem.part", { part: partName(name), found: [value, wrong].filter(Boolean) });
 }
 
 function part(name: string, ok: boolean, more: Partial<CheckPart>): CheckPart {

@@ -11,6 +11,7 @@ import { monotonicMs } from "../platform/timers.ts";
 import { buryWorkers } from "../nodes/workers.ts";
 import { orphanAssigned, orphanLost } from "../runs/lost_runs.ts";
 import type { LeaderContext } from "./leader_context.ts";
+import { stored } from "../locale/message.ts";
 
 export class Contact {
   readonly #now: () => number;
@@ -39,13 +40,15 @@ export async function reassignStuck(me: LeaderContext): Promise<void> {
   const limit_ms = me.settings.reassign_after_seconds * 1000;
   await failpoint("after-lease-check-stuck");
   const stuck = await orphanAssigned(me.sql, me.term, { assigned_longer_than_ms: limit_ms });
-  for (const run of stuck) observe("run.orphaned", { ...run, cause: `not started within ${limit_ms} ms` });
+  for (const run of stuck) {
+    observe("run.orphaned", { ...run, cause: stored("runs.cause.not_started_in", { ms: limit_ms }) });
+  }
   for (const worker_id of new Set(stuck.map((run) => run.worker_id))) {
     me.monitor.suspect(worker_id, me.settings.suspect_seconds);
   }
   await failpoint("after-lease-check-detached");
   const detached = await orphanAssigned(me.sql, me.term, "to_detached");
-  for (const run of detached) observe("run.orphaned", { ...run, cause: "its worker is detached" });
+  for (const run of detached) observe("run.orphaned", { ...run, cause: stored("runs.cause.worker_detached") });
   if (stuck.length + detached.length > 0) me.wakeup.signal();
 }
 
@@ -59,7 +62,7 @@ export async function recoverLost(me: LeaderContext, contact: Contact): Promise<
   }
   await failpoint("after-bury-before-orphan");
   for (const run of await orphanLost(me.sql, me.term)) {
-    observe("run.orphaned", { ...run, cause: "its worker is dead" });
+    observe("run.orphaned", { ...run, cause: stored("runs.cause.worker_dead") });
     me.wakeup.signal();
   }
 }

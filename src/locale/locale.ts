@@ -11,27 +11,17 @@
  * States, names and what jobs say are not translated: they are the words of the database, the log and the command line.
  */
 import { IntlMessageFormat } from "intl-messageformat";
-import type { Messages } from "../../locales/params.ts";
+import { type AnyMessage, messageIn, type MessageKey, type ParamsOf } from "./message.ts";
 import { timeText } from "./time_text.ts";
 
 export const LANGS = ["en", "ja"] as const;
 export type Lang = typeof LANGS[number];
 
-/** Who reads a text. Without a zone, instants are in UTC. */
+/** Who reads a text. Without a zone it is a program. */
 export interface Viewer {
   lang: Lang;
   zone?: string;
 }
-
-export type MessageKey = keyof Messages;
-
-/** What the engine says to people, as it is stored and sent: the key of a text, and what the text is about. */
-export type Message<Key extends MessageKey = MessageKey> = {
-  [One in Key]: { code: One; params: Messages[One] };
-}[Key];
-
-type NoParams = Record<string, never>;
-type ParamsOf<Key extends MessageKey> = [Messages[Key]] extends [NoParams] ? [] : [params: Messages[Key]];
 
 type Part = ReturnType<IntlMessageFormat["getAst"]>[number];
 
@@ -52,6 +42,22 @@ export function messageText(viewer: Viewer, { code, params }: { code: string; pa
   } catch {
     return [code, params && JSON.stringify(params)].filter(Boolean).join(" ");
   }
+}
+
+/** What stands in a column of text: a message in the viewer's language, anything else as it is. */
+export function saidText(viewer: Viewer, text: string): string {
+  const found = knownMessage(text);
+  return found ? messageText(viewer, found) : text;
+}
+
+export function isKey(key: string): boolean {
+  return Object.hasOwn(textsOf("en"), key);
+}
+
+/** A text of a person or a job may look like a message, but for its code. */
+export function knownMessage(text: string): AnyMessage | undefined {
+  const found = messageIn(text);
+  return found && isKey(found.code) ? found : undefined;
 }
 
 export function textsOf(lang: Lang): Record<string, string> {
@@ -103,21 +109,24 @@ function format(viewer: Viewer, key: string, params: object = {}): string {
   const values: Record<string, string | number> = {};
   for (const [name, value] of Object.entries(params)) {
     values[name] = text.instants.has(name) ? instantText(viewer, value) : valueText(viewer, value);
-    values[`has_${name}`] = String(value !== null && value !== undefined && value !== "");
+    values[`has_${name}`] = String(isThere(value));
   }
   return text.message.format(values) as string;
 }
 
-function instantText({ zone = "UTC" }: Viewer, value: unknown): string {
+/** For a program, which has no zone, as RFC 3339. */
+function instantText({ zone }: Viewer, value: unknown): string {
+  if (value === null || value === undefined) return "";
   const at = value instanceof Date ? value : new Date(String(value));
-  return isNaN(at.getTime()) ? "?" : timeText(at, zone);
+  if (isNaN(at.getTime())) return "?";
+  return zone === undefined ? `${at.toISOString().slice(0, 19)}Z` : timeText(at, zone);
 }
 
 function valueText(viewer: Viewer, value: unknown): string | number {
   if (typeof value === "number") return value;
   if (Array.isArray(value)) return value.map((one) => valueText(viewer, one)).join(t(viewer, "list.separator"));
   if (typeof value === "object" && value !== null) return messageText(viewer, value as { code: string });
-  return String(value ?? "");
+  return saidText(viewer, String(value ?? ""));
 }
 
 function compile(lang: Lang, key: string): Compiled {
@@ -134,4 +143,8 @@ function compile(lang: Lang, key: string): Compiled {
 function withInstants(message: IntlMessageFormat): Compiled {
   const instants = argumentsIn(message.getAst()).filter(({ kind }) => kind === "instant");
   return { message, instants: new Set(instants.map(({ name }) => name)) };
+}
+
+function isThere(value: unknown): boolean {
+  return value !== null && value !== undefined && value !== "" && !(Array.isArray(value) && value.length === 0);
 }

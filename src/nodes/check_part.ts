@@ -1,30 +1,22 @@
 /** What a check of a node looked at: kept with the node (node_health.ts), and told by what waits for it (wait_reason.ts). */
+import { type Message, message } from "../locale/message.ts";
 
 /** One thing that was looked at. */
 export interface CheckPart {
   name: string;
   ok: boolean;
-  /** What was measured, for people: "0.42 per core". */
+  /** What was measured, as a stored message (locale/message.ts) or what a script printed; "" where there is nothing. */
   value: string;
+  /** What is wrong, as one. */
   message: string;
-  /** The numbers that `value` and `message` are made of, for whoever says it in other words. */
-  figures?: CheckFigures;
   ms: number;
 }
 
-export interface CheckFigures {
-  free_mb?: number;
-  /** At least so much must be free. */
-  least_mb?: number;
-  load_percent?: number;
-  cores?: number;
-  /** At most so much is allowed. */
-  most_percent?: number;
-  bodies?: number;
-  /** What the machine lacks for bodies to begin, in the system's words. */
-  lack?: string;
-  /** Of the connection: how many workers did not answer; 0: there is none. */
-  silent?: number;
-  /** Where peers are told to find a worker, though only its own machine can. */
-  local?: string;
+const PARTS = ["connection", "disk", "load", "memory", "bodies", "scripts"] as const;
+
+/** What a check looked at, for people: a script has a name of its own. */
+export function partName(name: string): Message | string {
+  const known = PARTS.find((one) => one === name);
+  if (known) return message(`nodes.part.${known}`);
+  return name.startsWith("script ") ? message("nodes.part.script", { name: name.slice("script ".length) }) : name;
 }

@@ -29,6 +29,7 @@ import { DEFAULT_SETTINGS, readSettings } from "../settings/settings.ts";
 import { listStoppedKeys } from "../dispatch/pauses.ts";
 import { explain } from "./explain.ts";
 import { compareJobFiles } from "./job_files_check.ts";
+import { english } from "../locale/english.ts";
 
 export interface Finding {
   check: string;
@@ -197,7 +198,7 @@ async function stopped(sql: Sql): Promise<Answer> {
       { name, paused_by, paused_reason, waiting },
     ) => [
       `job "${name}" is paused by ${paused_by}${
-        paused_reason === null ? "" : ` (${paused_reason})`
+        paused_reason === null ? "" : ` (${english(paused_reason)})`
       }, ${waiting} runs wait`,
       `deno task queue resume --job ${name}`,
     ]),

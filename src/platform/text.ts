@@ -36,3 +36,7 @@ export function harmless(text: string): string {
 export function isOneLine(text: string): boolean {
   return !/\p{Cc}/u.test(text) && text.isWellFormed();
 }
+
+export function firstLine(text: string): string {
+  return text.split("\n", 1)[0] ?? "";
+}

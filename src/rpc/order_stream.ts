@@ -15,6 +15,7 @@ import {
   type StartJobsResponse,
   workerService,
 } from "./messages.ts";
+import { stored } from "../locale/message.ts";
 
 export class OrderStream {
   readonly #stream: ClientDuplexStream<OrdersRequest, OrdersResponse>;
@@ -52,7 +53,7 @@ export class OrderStream {
         this.#waiting.delete(number);
         resolve(answer);
       };
-      const message = `no answer came within ${deadline_ms} ms`;
+      const message = stored("rpc.no_answer", { ms: deadline_ms });
       const cancel = after(deadline_ms, () => answer({ ok: false, code: "DEADLINE_EXCEEDED", message }));
       this.#waiting.set(number, answer);
       this.#stream.write({ number, start: request });

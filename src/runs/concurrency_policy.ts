@@ -7,6 +7,7 @@ import { skipLocked } from "../postgres/row_locks.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { type AttemptRef, over } from "./states.ts";
 import { inStates, NOT_ENDED } from "./run_states.ts";
+import { stored } from "../locale/message.ts";
 
 /** What was done about runs that may not go on beside each other. */
 interface Overlaps {
@@ -54,8 +55,7 @@ export async function skipForbidden(sql: Db, term: Term, most = 5_000): Promise<
       update job_run r
          set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1,
              error_name = 'Forbidden', error_summary = case d.concurrency_policy
-               when 'forbid' then 'an older run of this job had not ended, and its concurrency is "forbid"'
-               else 'an older slot of this job was waiting, and its concurrency is "queueOne"' end
+               when 'forbid' then ${stored("runs.end.forbidden")} else ${stored("runs.end.queued_before")} end
         from fence, job_definition d
        where r.id = any(array(select id from job_run where exists (select from fence) and id = any(array(select id from forbidden)) ${
       skipLocked(sql)
@@ -88,7 +88,7 @@ export async function requestReplaced(sql: Db, term: Term, most = 5_000): Promis
          order by o.priority, o.due_at, o.id limit ${most}) o limit ${most}),
     moved as (
       update job_run o set cancel_requested_at = clock_timestamp(), cancel_requested_by = 'system', version = o.version + 1,
-             cancel_reason = 'replaced by a newer run of this job'
+             cancel_reason = ${stored("reason.replaced")}
         from fence
        where o.id = any(array(select id from job_run where exists (select from fence) and id = any(array(select id from replaced)) ${
       skipLocked(sql)

@@ -6,6 +6,8 @@ import { type Db, json } from "../postgres/connection.ts";
 import { fence, type Term } from "../nodes/leadership.ts";
 import { skipLocked } from "../postgres/row_locks.ts";
 import { type AttemptRef, notCanceled, over, waitsClosed } from "./states.ts";
+import { stored } from "../locale/message.ts";
+import { storedMessage } from "../postgres/stored_message.ts";
 
 /**
  * ASSIGNED -> ORPHANED, since the worker refused, is silent, was detached, or its time is up. Uncharged: nothing was started. One that was refused
@@ -33,7 +35,7 @@ export async function orphanAssigned(
   }))
          and r.state is not distinct from 'ASSIGNED'
       returning r.*),
-    kept as (${keepAttempts(sql, "GIVEN_BACK", "not started by its worker")})
+    kept as (${keepAttempts(sql, "GIVEN_BACK", stored("runs.cause.not_started"))})
     select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
 }
 
@@ -58,7 +60,7 @@ export async function orphanLost(sql: Db, term: Term): Promise<(AttemptRef & { w
                 ${skipLocked(sql)}))
          and (r.state is not distinct from 'ASSIGNED' or r.state is not distinct from 'RUNNING')
       returning r.*),
-    kept as (${keepAttempts(sql, "LOST", "its worker is dead")})
+    kept as (${keepAttempts(sql, "LOST", stored("runs.cause.worker_dead"))})
     select id as job_run_id, attempt, assigned_worker_id as worker_id from lost`;
 }
 
@@ -120,7 +122,13 @@ export async function quarantine(sql: Db, term: Term, most = 5_000): Promise<Att
        set state = 'FAILED', ${
     over(sql)
   }, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Quarantined',
-           error_summary = 'interrupted ' || r.interruptions || ' times, more than max_interruptions (' || d.max_interruptions || ')'
+           error_summary = ${
+    storedMessage(
+      sql,
+      "runs.end.quarantined",
+      sql`jsonb_build_object('interruptions', r.interruptions, 'most', d.max_interruptions)`,
+    )
+  }
       from fence, job_definition d
      where r.id = any(array(
              select r.id from job_run r join job_definition d on d.id = r.job_definition_id + 0

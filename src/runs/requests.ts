@@ -9,6 +9,7 @@ import { fence, type Term } from "../nodes/leadership.ts";
 import { matches, type RunFilter } from "./run_filter.ts";
 import { inStates, MAY_START, NOT_ENDED, type RunState } from "./run_states.ts";
 import type { AttemptRef } from "./states.ts";
+import { storedMessage } from "../postgres/stored_message.ts";
 
 /** A request in the row, with its audit; the state moves later, by the leader or by the worker that kills the body. */
 export async function requestCancel(
@@ -159,7 +160,9 @@ export async function requestBulkCancel(sql: Db, term: Term, bulk_id: number, mo
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)}
     update job_run r set cancel_requested_at = clock_timestamp(), cancel_requested_by = coalesce(b.changed_by, 'system'),
-           cancel_reason = 'bulk ' || b.id || ' is canceled' || coalesce(': ' || b.reason, ''), version = r.version + 1
+           cancel_reason = ${
+    storedMessage(sql, "reason.bulk_canceled", sql`jsonb_build_object('bulk_id', b.id, 'reason', b.reason)`)
+  }, version = r.version + 1
       from fence, bulk b
      where b.id = ${bulk_id} and b.state = 'CANCELED' and num_nulls(r.cancel_requested_at, r.finished_at) = 2
        and r.id = any(array(

@@ -2,6 +2,7 @@
 import type { Outcome } from "../sandbox/process_pool.ts";
 import type { Ending } from "./finished_runs.ts";
 import type { StartedRun } from "./started_runs.ts";
+import { stored } from "../locale/message.ts";
 
 type Decided = Exclude<Outcome, { kind: "LOST" | "SUSPENDED" }>;
 
@@ -34,8 +35,7 @@ function plainEndingOf(run: StartedRun, outcome: Decided, luck: number): Ending 
           ...base,
           outcome: "FAILED",
           error_name: "InvalidResult",
-          error_summary:
-            "The result holds a text with \\u0000 or half a surrogate pair, which Postgres cannot store: remove it",
+          error_summary: stored("runs.end.result_unfit"),
           result: null,
         };
     case "FAILED": {
@@ -98,7 +98,7 @@ export function unstorable(ending: Ending, problem: string): Ending {
     ...ending,
     outcome: "FAILED",
     error_name: "InvalidResult",
-    error_summary: storableText(`The outcome ${ending.outcome} could not be stored: ${problem}`),
+    error_summary: stored("runs.end.unstorable", { outcome: ending.outcome, problem: storableText(problem) }),
     exit_code: null,
     result: null,
     retry_max: 0,

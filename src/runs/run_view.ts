@@ -7,6 +7,8 @@ import { newestOf } from "./run_scans.ts";
 import { inStates, MAY_START, type RunState } from "./run_states.ts";
 import type { AttemptRef } from "./states.ts";
 import type { Waits } from "./wait_reason.ts";
+import { ENGLISH } from "../locale/english.ts";
+import { waitLine } from "../locale/wait_text.ts";
 
 /** One run; what `runs show --json`, `run --wait --json` and the page give. */
 export interface RunView {
@@ -152,7 +154,7 @@ export function firstStart(sql: Db): Fragment {
 async function viewsOf(sql: Db, which: Fragment): Promise<RunView[]> {
   const rows = await sql<Omit<RunView, "wait_reason">[]>`
     select ${columns(sql)} from job_run r join job_definition d on d.id = r.job_definition_id ${which}`;
-  return rows.map((row) => ({ ...row, wait_reason: row.waits?.text ?? null }));
+  return rows.map((row) => ({ ...row, wait_reason: row.waits && waitLine(ENGLISH, row.waits) }));
 }
 
 function columns(sql: Db) {
@@ -162,7 +164,7 @@ function columns(sql: Db) {
     (select w.node_id from worker w where w.worker_id = r.assigned_worker_id) as ran_on, r.leader_epoch, r.fence, r.serial_key, r.node, r.idempotency_key,
     r.event_id, r.bulk_id, r.rerun_of, r.cancel_requested_at, r.cancel_requested_by, r.cancel_reason, case when ${
     inStates(sql, MAY_START, sql`r.state`)
-  } then wait_reason_parts(r) end as waits,
+  } then wait_reason(r) end as waits,
     r.continuation_state, r.continuation_check_deadline_at, r.log_ref`;
 }
 

@@ -41,6 +41,8 @@ import { byId, placeAmong, textAt } from "../postgres/array_params.ts";
 import { dueUnix } from "../nodes/workers.ts";
 import { mannered, startedAndManners, startedColumns, type StartedRow, type StartedRun } from "./started_runs.ts";
 import { inStates, isStill, MAY_START, NOT_ENDED, type RunState } from "./run_states.ts";
+import { stored } from "../locale/message.ts";
+import { storedMessage } from "../postgres/stored_message.ts";
 
 /** Nobody wants run `r` to end; what is to undo what it did goes on, whoever wanted it. */
 export function notCanceled(sql: Db) {
@@ -217,7 +219,7 @@ export async function skipLate(sql: Db, term: Term, late_seconds: number, most =
     with ${fence(sql, term)}
     update job_run r
        set state = 'SKIPPED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, error_name = 'Late',
-           error_summary = 'not started within ' || ${late_seconds}::float8 || ' s of its slot'
+           error_summary = ${stored("runs.end.late", { seconds: late_seconds })}
       from fence
      where r.id = any(array(
              select r.id from job_run r
@@ -236,8 +238,12 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
   const wanted = sql`
     r.cancel_requested_at is not null and r.ending is null and ${inStates(sql, NOT_ENDED, sql`r.state`)}
     and (r.state <> 'RUNNING' or not exists (select from worker w where w.worker_id = r.assigned_worker_id and w.state <> 'DEAD'))`;
-  const error =
-    sql`error_name = 'Canceled', error_summary = 'canceled by ' || r.cancel_requested_by || ': ' || r.cancel_reason`;
+  const summary = storedMessage(
+    sql,
+    "runs.end.canceled",
+    sql`jsonb_build_object('by', r.cancel_requested_by, 'reason', r.cancel_reason)`,
+  );
+  const error = sql`error_name = 'Canceled', error_summary = ${summary}`;
   const ends = sql`${wanted} and not ${hasUndo(sql)}`;
   return await sql<(AttemptRef & { by: string })[]>`
     with ${fence(sql, term)},
@@ -261,8 +267,8 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
 export async function endPastDeadline(sql: Db, term: Term, most = 5_000): Promise<AttemptRef[]> {
   const passed =
     sql`r.deadline_at <= clock_timestamp() and r.finished_at is null and r.ending is null and r.state <> 'RUNNING'`;
-  const error = sql`error_name = 'DeadlinePassed',
-    error_summary = 'not ended by its deadline, ' || to_char(r.deadline_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')`;
+  const summary = storedMessage(sql, "runs.end.deadline", sql`jsonb_build_object('at', r.deadline_at)`);
+  const error = sql`error_name = 'DeadlinePassed', error_summary = ${summary}`;
   const ends = sql`${passed} and not ${hasUndo(sql)}`;
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)},
@@ -311,7 +317,7 @@ export async function forceClose(sql: Db, job_run_id: number, by: Actor): Promis
         from job_run where id = ${job_run_id} for update),
     closed as (
       update job_run r set state = 'FAILED', ${over(sql)}, version = version + 1, error_name = 'Missing',
-             error_summary = 'closed by ' || ${by.actor}::text || ': ' || ${by.reason}::text
+             error_summary = ${stored("runs.end.closed", { by: by.actor, reason: by.reason })}
         from was
        where r.id = was.id and ${inStates(sql, NOT_ENDED, sql`r.state`)}
       returning r.id, was.before),

@@ -8,6 +8,7 @@ import { monotonicMs, rest } from "../platform/timers.ts";
 import { resolvePath } from "../platform/paths.ts";
 import { harmless } from "../platform/text.ts";
 import { emptyGroup } from "./process_table.ts";
+import { stored } from "../locale/message.ts";
 
 export interface ScriptEnd {
   name: string;
@@ -34,12 +35,13 @@ export async function runScripts(
   try {
     names = await executablesIn(dir);
   } catch (error) {
-    const why = error instanceof Deno.errors.NotFound ? "there is no such folder" : String(error);
-    const message = `Cannot read SCHEDULER_CHECKS_DIR "${dir}": ${why}; make it, or unset the variable`;
+    const message = error instanceof Deno.errors.NotFound
+      ? stored("nodes.script.no_folder", { dir })
+      : stored("nodes.script.unreadable_folder", { dir, why: String(error) });
     return [{ name: "scripts", ok: false, message, ms: since(began_ms) }];
   }
   if (names.length > MOST_SCRIPTS) {
-    const message = `Cannot run ${names.length} scripts of "${dir}": at most ${MOST_SCRIPTS} are allowed`;
+    const message = stored("nodes.script.too_many", { found: names.length, dir, most: MOST_SCRIPTS });
     return [{ name: "scripts", ok: false, message, ms: since(began_ms) }];
   }
   return await Promise.all(names.map(async (name) => {
@@ -85,14 +87,19 @@ async function runScript(dir: string, name: string, limit_ms: number): Promise<S
     const [out, err] = await Promise.all(said) as [string, string];
     const ok = in_time && code === 0;
     const ending = !in_time
-      ? `it took longer than ${limit_ms} ms`
+      ? stored("nodes.script.late", { ms: limit_ms })
       : signal
-      ? `it ended by ${signal}`
-      : `it exited with ${code}`;
+      ? stored("nodes.script.signal", { signal })
+      : stored("nodes.script.exited", { exit_code: code });
     const words = out || err;
     return { name, ok, message: words && in_time ? words : ok ? "" : ending, ms: since(began_ms) };
   } catch (error) {
-    return { name, ok: false, message: `Cannot run it: ${(error as Error).message}`, ms: since(began_ms) };
+    return {
+      name,
+      ok: false,
+      message: stored("nodes.script.cannot_run", { why: (error as Error).message }),
+      ms: since(began_ms),
+    };
   }
 }
 

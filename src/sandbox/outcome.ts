@@ -16,6 +16,7 @@ import { lineThatGrants } from "./permissions.ts";
 import type { ChildEnd } from "./process.ts";
 import { shortageOf } from "./resource_shortage.ts";
 import { MayRunNothing } from "./watchdog.ts";
+import { type Message, message, stored } from "../locale/message.ts";
 
 export type Outcome =
   | { kind: "SUCCEEDED"; result: Json; exit_code: number }
@@ -82,8 +83,7 @@ export function outcomeOf(story: BodyHistory, subject: OutcomeSubject): Outcome 
   if (story.ended_by_us) return endedByUs(story.ended_by_us, story, subject);
   if (story.verdict) return verdictOutcome(story.verdict, { ...subject, exit_code: code });
   if (story.lapsed && story.end.signal === "SIGKILL") {
-    const error_summary = "Ended by the guard of bodies: its worker was frozen, or was no longer allowed to run it";
-    return { kind: "LOST", error_summary, exit_code: null };
+    return { kind: "LOST", error_summary: stored("runs.end.guarded"), exit_code: null };
   }
   return { kind: "FAILED", exit_code: code, retry: "policy", ...endWithoutVerdict(story, subject) };
 }
@@ -94,7 +94,7 @@ export function notStarted(why: Error): Outcome {
   const unbegun = why instanceof MayRunNothing || lack !== undefined;
   return {
     kind: "LOST",
-    error_summary: `Not started: ${why.message}`,
+    error_summary: stored("runs.end.not_started", { why: why.message }),
     exit_code: null,
     unbegun,
     ...lack === undefined ? {} : { lack },
@@ -127,20 +127,23 @@ function named(error: BodyError): BodyError {
 
 function endedByUs(by: EndedByUs, story: BodyHistory, subject: OutcomeSubject): Outcome {
   const { code, left_others } = story.end;
-  const how = story.started ? howEnded(by, story, left_others) : "ended by KILL before run() was called";
+  const how = story.started ? howEnded(by, story, left_others) : message("runs.how.before_run");
   switch (by.cause) {
     case "timeout":
       return {
         kind: "TIMED_OUT",
-        error_summary: `Timed out after ${subject.timeout_ms / 1000} s: ${how}`,
+        error_summary: stored("runs.end.timed_out", { seconds: subject.timeout_ms / 1000, how }),
         exit_code: code,
       };
     case "cancel":
-      return { kind: "CANCELED", error_summary: `Canceled (${by.reason}): ${how}`, exit_code: code };
+      return {
+        kind: "CANCELED",
+        error_summary: stored("runs.end.canceled_body", { reason: by.reason, how }),
+        exit_code: code,
+      };
     case "flood": {
       const mib = FLOOD_BYTES / 1024 / 1024;
-      const error_summary =
-        `Ended by KILL: it wrote more than ${mib} MiB of output; write to a file or a store instead`;
+      const error_summary = stored("runs.end.flood", { mib });
       return { kind: "FAILED", error_name: "OutputLimit", error_summary, exit_code: code, retry: "policy" };
     }
     case "refused":
@@ -152,16 +155,16 @@ function endedByUs(by: EndedByUs, story: BodyHistory, subject: OutcomeSubject): 
         retry: "never",
       };
     case "abandon":
-      return { kind: "LOST", error_summary: `Ended by KILL: ${by.reason}`, exit_code: code };
+      return { kind: "LOST", error_summary: stored("runs.end.abandoned", { cause: by.reason }), exit_code: code };
   }
 }
 
-function howEnded(by: EndedByUs, story: BodyHistory, left_others: boolean): string {
-  if (left_others && by.step !== "KILL") return `ended by ${by.step}, and what it had started by KILL`;
+function howEnded(by: EndedByUs, story: BodyHistory, left_others: boolean): Message {
+  if (left_others && by.step !== "KILL") return message("runs.how.with_others", { step: by.step });
   if (by.step === "signal") {
-    return `it ended by itself after its signal${story.verdict?.kind === "error" ? ", throwing" : ""}`;
+    return message("runs.how.itself", { threw: story.verdict?.kind === "error" });
   }
-  return `ended by ${by.step}`;
+  return message("runs.how.by", { step: by.step });
 }
 
 function endWithoutVerdict(story: BodyHistory, subject: OutcomeSubject): { error_name: string; error_summary: string } {
@@ -170,29 +173,23 @@ function endWithoutVerdict(story: BodyHistory, subject: OutcomeSubject): { error
   if (/out of memory|memory allocation of \d+ bytes failed|Failed to reserve virtual memory/i.test(last_words)) {
     return {
       error_name: "OutOfMemory",
-      error_summary:
-        `The body needed more memory than its ${subject.memory_mb} MiB: raise memoryMb, or work in smaller pieces`,
+      error_summary: stored("runs.end.out_of_memory", { mib: subject.memory_mb }),
     };
   }
   if (NEVER_RESOLVED.test(last_words)) {
-    const error_summary = `Loading the job file failed: a top-level await waits for what can no longer come\n${words}`;
-    return { error_name: "NeverSettled", error_summary };
+    return { error_name: "NeverSettled", error_summary: stored("runs.end.never_settled", { words }) };
   }
   if (signal) {
-    const doubt = signal === "SIGKILL" ? "; if nobody sent it, the machine may have run out of memory" : "";
-    return { error_name: "Killed", error_summary: `Killed by ${signal}, which Dandori did not send${doubt}` };
+    const error_summary = stored("runs.end.killed", { signal, maybe_memory: signal === "SIGKILL" });
+    return { error_name: "Killed", error_summary };
   }
   if (story.exiting !== undefined) {
-    const where = was_ready ? "run()" : "the file's top level";
-    return {
-      error_name: "Exited",
-      error_summary: `The body ended its process with exit code ${story.exiting} in ${where}: return or throw instead`,
-    };
+    const error_summary = stored("runs.end.exited", { exit_code: story.exiting, in_run: was_ready });
+    return { error_name: "Exited", error_summary };
   }
-  const [error_name, what] = was_ready ? ["Crashed", "ended"] : ["StartFailed", "ended before the job was loaded"];
   return {
-    error_name,
-    error_summary: `The body's process ${what} with exit code ${code} and gave no reason\n${words}`.trim(),
+    error_name: was_ready ? "Crashed" : "StartFailed",
+    error_summary: stored("runs.end.crashed", { exit_code: code ?? "?", loaded: was_ready, words }),
   };
 }
 

@@ -33,6 +33,7 @@ import { SpareProcesses } from "./spare_processes.ts";
 import { GUARD_MARK } from "./orphan_processes.ts";
 import { makeTempRoot } from "./temp_folders.ts";
 import { BEAT_MS, MayRunNothing, Watchdog } from "./watchdog.ts";
+import { stored } from "../locale/message.ts";
 
 export type { Body, BodyListener, BodyOrder, StepBody, StepsFrame } from "./body_order.ts";
 export type { Described, Description } from "./describe.ts";
@@ -176,7 +177,7 @@ export class ProcessPool {
   /** Kills everything and returns when it is proven gone. */
   async close(): Promise<void> {
     this.#stop.abort();
-    for (const body of this.#bodies.values()) body.abandon("its worker is stopping");
+    for (const body of this.#bodies.values()) body.abandon(stored("runs.cause.worker_stopping"));
     for (const child of this.#children) child.kill();
     await Promise.all([...this.#children].map((child) => child.ended));
     await Promise.all([this.#beating, this.#watchdog.close()]);

@@ -17,6 +17,7 @@
 import type { Json } from "../job.ts";
 import type { Db } from "../postgres/connection.ts";
 import type { Arrival } from "../sandbox/frames/step_frames.ts";
+import { english } from "../locale/english.ts";
 
 export interface Arrivals {
   job_run_id: number;
@@ -167,7 +168,7 @@ function arrivalOf(row: FoundRow): Arrival {
     arrival.result = result;
   }
   if (error_name !== null) arrival.error_name = error_name;
-  if (error_summary !== null) arrival.error_summary = error_summary;
+  if (error_summary !== null) arrival.error_summary = english(error_summary);
   if (message_id !== null) arrival.message_id = message_id;
   if (sent_by !== null) arrival.sent_by = sent_by;
   if (child_run_id !== null) arrival.child_run_id = child_run_id;

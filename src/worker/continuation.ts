@@ -21,6 +21,7 @@ import type { Renewal, WorkerAddress } from "../nodes/workers.ts";
 import type { AttemptRef } from "../runs/states.ts";
 import type { Executor } from "./executor.ts";
 import type { LocalWorkerState } from "./worker_state.ts";
+import { stored } from "../locale/message.ts";
 
 export interface ContinuationParts {
   sql: Sql;
@@ -141,7 +142,7 @@ export class Continuation {
     if (said.decision === "ALLOW_CONTINUE") {
       local.confirmedUntil(asked_ms + said.lease_ms);
     } else if (said.decision === "MUST_ABORT") {
-      if (said.canceled) executor.cancel(run, "requested");
+      if (said.canceled) executor.cancel(run, stored("reason.requested"));
       else executor.abandon(run, said.message);
     } else return false;
     return true;

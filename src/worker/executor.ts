@@ -48,6 +48,7 @@ import { LogWriter } from "./log_writer.ts";
 import type { ResultJournal } from "./results/result_journal.ts";
 import type { LocalWorkerState } from "./worker_state.ts";
 import { untilHeard } from "./retry_until_available.ts";
+import { stored } from "../locale/message.ts";
 
 /** For bodies to be proven gone and their runs recorded, while Postgres answers. */
 const LEAVE_MS = 5_000;
@@ -333,7 +334,7 @@ export class Executor {
     await failpoint("during-drain");
     const until_ms = monotonicMs() + grace_ms;
     await this.#whileInflight(() => monotonicMs() < until_ms && !hurry.aborted, hurry);
-    await this.stop("its worker is stopping", hurry);
+    await this.stop(stored("runs.cause.worker_stopping"), hurry);
   }
 
   /**

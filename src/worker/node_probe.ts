@@ -7,6 +7,7 @@ import type { CheckNodeResponse } from "../rpc/messages.ts";
 import { shortageOf } from "../sandbox/resource_shortage.ts";
 import { runScripts } from "../sandbox/check_scripts.ts";
 import type { CheckPart } from "../nodes/check_part.ts";
+import { stored } from "../locale/message.ts";
 
 type Measured = Omit<CheckNodeResponse, "worker_id" | "node_id" | "bodies">;
 
@@ -50,8 +51,8 @@ export class CheckUp {
     };
     say("connection", {});
     const { load_percent, disk_free_mb: free_mb } = measured;
-    say("disk", { value: `${free_mb} MB free`, figures: { free_mb } });
-    say("load", { value: `${load_percent} % per core of ${cores}`, figures: { load_percent, cores } });
+    say("disk", { value: stored("nodes.check.free", { mb: free_mb }) });
+    say("load", { value: stored("nodes.check.load", { percent: load_percent, cores }) });
     const scripts = this.#checks_dir === undefined ? [] : await runScripts(
       this.#checks_dir,
       limit_ms,

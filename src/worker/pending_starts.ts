@@ -32,6 +32,7 @@ import type { Executor } from "./executor.ts";
 import type { Acceptance, RunOrder } from "./inflight_run.ts";
 import { OrderQueue } from "./order_queue.ts";
 import type { LocalWorkerState } from "./worker_state.ts";
+import { stored } from "../locale/message.ts";
 
 /** Before a run is due its time is asked for once more. */
 const ASK_AHEAD_MS = 250;
@@ -102,7 +103,7 @@ export class PendingStarts {
   /** Lets go of everything: the worker takes no work any more. What was in hand is given back. */
   empty(): void {
     for (const { until } of this.#held.values()) until.abort();
-    this.#giveBack(this.#queue.take(), "its worker takes no work any more").catch(reportFailure);
+    this.#giveBack(this.#queue.take(), stored("runs.cause.takes_nothing")).catch(reportFailure);
   }
 
   #startOrQueue(order: TimedOrder): Acceptance | Promise<Acceptance> {
@@ -126,7 +127,7 @@ export class PendingStarts {
           this.#late_until_ms = monotonicMs() + LATE_MS;
           local.tell(); // before its rows do
           const overdue = this.#queue.take(monotonicMs());
-          this.#giveBack(overdue, `no slot came free within ${QUEUE_MS} ms`).catch(reportFailure);
+          this.#giveBack(overdue, stored("runs.cause.no_slot", { ms: QUEUE_MS })).catch(reportFailure);
         } else if (executor.hasRoomFor(next)) {
           this.#queue.remove(next);
           this.#settle(next, executor.accept(next));
@@ -149,7 +150,7 @@ export class PendingStarts {
       return this.#settle(order, executor.accept({ ...order, due_ms }));
     }
     await restUntil(due_ms, stop);
-    if (stop.aborted) await this.#giveBack([order], "its worker takes no work any more");
+    if (stop.aborted) await this.#giveBack([order], stored("runs.cause.takes_nothing"));
     else this.#settle(order, this.#startOrQueue(order));
   }
 

@@ -21,6 +21,7 @@ import { heedDetach } from "./continuation.ts";
 import type { Executor } from "./executor.ts";
 import type { PendingStarts } from "./pending_starts.ts";
 import type { LocalWorkerState } from "./worker_state.ts";
+import { stored } from "../locale/message.ts";
 
 export interface WorkerParts {
   sql: Sql;
@@ -105,18 +106,18 @@ async function reconcile(parts: WorkerParts, rows: OwnRun[], before: AttemptRef[
   const { executor, local } = parts;
   const mine = new Set(rows.map(attemptKey));
   for (const run of before) {
-    if (!mine.has(attemptKey(run))) executor.abandon(run, "Postgres says that this run is not this worker's");
+    if (!mine.has(attemptKey(run))) executor.abandon(run, stored("runs.cause.not_ours"));
   }
   const back: GivenBack[] = [];
   for (const row of rows) {
     const { job_run_id, attempt, state: from } = row;
-    if (row.cancel_requested) executor.cancel(row, "requested");
+    if (row.cancel_requested) executor.cancel(row, stored("reason.requested"));
     if (executor.knows(row)) continue;
     if (row.state === "RUNNING") {
-      back.push({ job_run_id, attempt, from, outcome: "LOST", cause: "its worker had no body for it" });
+      back.push({ job_run_id, attempt, from, outcome: "LOST", cause: stored("runs.cause.no_body") });
     } else if (local.draining || local.detached) {
-      const how = local.detached ? "detached" : "draining";
-      back.push({ job_run_id, attempt, from, outcome: "GIVEN_BACK", cause: `its worker is ${how}` });
+      const cause = stored(local.detached ? "runs.cause.worker_detached" : "runs.cause.worker_draining");
+      back.push({ job_run_id, attempt, from, outcome: "GIVEN_BACK", cause });
     } else parts.pending_starts.take(row); // never rejects; its answer is for those who ordered
   }
   if (back.length === 0) return;

@@ -138,7 +138,7 @@ export const CODE_MISTAKES: Mistake[] = [
   {
     id: "busy-is-the-reason-where-nobody-has-the-code",
     file: "src/leader/admission.ts",
-    find: 'if (place && place.parts.code !== "no_slot" && place.parts.code !== "node_full") return place;',
+    find: 'if (place && place.code !== "no_slot" && place.code !== "node_full") return place;',
     replace: "if (place) return place;",
     tests: ASSIGN,
     filter: "a worker with other code",

@@ -4,6 +4,7 @@ import { json, type Sql } from "../../src/postgres/connection.ts";
 import { acquire } from "../../src/nodes/leadership.ts";
 import { appendLogs } from "../../src/runs/run_logs.ts";
 import { aDefinition, aRun, aWorker } from "./factories.ts";
+import { stored } from "../../src/locale/message.ts";
 
 /** Ids of what the pages are about. */
 export interface House {
@@ -50,20 +51,21 @@ export async function aFullHouse(sql: Sql): Promise<House> {
     permissions: { read: [blankless], unsafe: { run: [blankless] } },
   });
   const schedule = { schedule_id: "nightly", schedule_type: "daily_at", schedule_value: "02:30" };
-  const [stored] = await sql<{ id: number }[]>`
+  const [kept] = await sql<{ id: number }[]>`
     insert into job_schedule ${sql({ job_definition_id: id, ...schedule, timezone: "Europe/Berlin" })} returning id`;
   const { worker_id } = await aWorker(sql, { node_id: LONG, worker_id: `w-${LONG}`, tls_fingerprint: "ab".repeat(32) });
   await acquire(sql, { worker_id, lease_ms: 600_000, epoch_hint: 0 });
   const parts = [{
     name: "disk",
     ok: false,
-    value: "5 MB",
-    message: "",
+    value: stored("nodes.check.free", { mb: 5 }),
+    message: stored("nodes.check.least_free", { mb: 100 }),
     ms: 0,
-    figures: { free_mb: 5, least_mb: 100 },
   }];
   await sql`update node set labels = ${json(sql, { [LONG]: LONG })}, status = 'unavailable', checked_at = now(),
-              check_result = ${json(sql, { worker_id, problem: "disk: 5 MB", parts })}`;
+              check_result = ${
+    json(sql, { worker_id, problem: stored("nodes.problem.part", { part: "disk", found: [] }), parts })
+  }`;
   const failed = { job_definition_id: id, state: "FAILED", error_name: blankless, error_summary: blankless };
   const run = await aRun(sql, { ...failed, serial_key: "device:7", args_json: { [blankless]: blankless } });
   await sql`insert into job_run_attempt ${
@@ -73,23 +75,22 @@ export async function aFullHouse(sql: Sql): Promise<House> {
   await aRun(sql, { job_definition_id: id, state: "RUNNING", serial_key: "device:7", assigned_worker_id: worker_id });
   const waits = await aRun(sql, { job_definition_id: id, state: "PENDING", serial_key: "device:7", held: true });
   await aRun(sql, { job_definition_id: id, state: "PENDING", due_at: new Date(Date.UTC(2090, 0, 1)) });
-  const queue = {
-    job_definition_id: id,
-    node: "",
-    reason: "there is no free slot",
-    parts: { code: "no_slot", node: "" },
-  };
-  await sql`insert into queue_block_reason ${sql({ ...queue, parts: json(sql, queue.parts) })}`;
+  const reason = json(sql, { code: "no_slot", params: { where: null } });
+  await sql`insert into queue_block_reason ${sql({ job_definition_id: id, node: "", reason })}`;
   const alerts = [
-    ["run.failed", JOB, "run 1 failed", { job_run_id: run.id }],
-    ["run.overdue", JOB, "it is due", { due_at: "2026-01-01T00:00:00Z" }],
-    ["node.away", LONG, "no worker of it is alive", {}],
-    ["clock.skewed", LONG, "its clock differs", { clock_skew_ms: 5000 }],
-    ["certificate.expiring", LONG, "a certificate of it ends", { not_after: "2026-12-01T00:00:00Z" }],
+    ["run.failed", JOB, stored("alerts.message.failed", { job_run_id: run.id }), { job_run_id: run.id }],
+    ["run.overdue", JOB, stored("alerts.message.overdue", { due_at: "2026-01-01T00:00:00Z" }), {
+      due_at: "2026-01-01T00:00:00Z",
+    }],
+    ["node.away", LONG, stored("alerts.message.no_worker"), {}],
+    ["clock.skewed", LONG, stored("alerts.message.clock", { ms: 5000 }), { clock_skew_ms: 5000 }],
+    ["certificate.expiring", LONG, stored("alerts.message.certificate", { not_after: "2026-12-01T00:00:00Z" }), {
+      not_after: "2026-12-01T00:00:00Z",
+    }],
   ] as const;
-  for (const [kind, subject, message, detail] of alerts) {
+  for (const [kind, subject, said, detail] of alerts) {
     await sql`insert into alert (kind, subject, message, detail, opened_by)
-              values (${kind}, ${subject}, ${message}, ${json(sql, detail)}, 'leader')`;
+              values (${kind}, ${subject}, ${said}, ${json(sql, detail)}, 'leader')`;
   }
   await sql`insert into serial_key_pause (serial_key, stopped_by) values (${LONG}, 'user:taro')`;
   const [event] = await sql<{ id: number }[]>`select emit_event(${LONG}, '{}') as id`;
@@ -104,6 +105,6 @@ export async function aFullHouse(sql: Sql): Promise<House> {
     waits: waits.id,
     event: event?.id as number,
     bulk: bulk?.id as number,
-    schedule: stored?.id as number,
+    schedule: kept?.id as number,
   };
 }

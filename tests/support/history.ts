@@ -209,7 +209,7 @@ async function fillAround(tx: TransactionSql, { runs, jobs }: Size): Promise<voi
            case when n > 10 then now() end from generate_series(1, 1000) n`;
   await tx`insert into serial_key_pause (serial_key, stopped_by, reason) select 'tenant:' || n, 'user:admin', 'its data are wrong' from generate_series(51, 70) n`;
   await tx`insert into resource (name, capacity) select 'license-' || n, 10 from generate_series(1, 10) n`;
-  await tx`insert into queue_block_reason (job_definition_id, node, reason) select id, '', 'no worker has a free slot' from job_definition where id <= 12`;
+  await tx`insert into queue_block_reason (job_definition_id, node, reason) select id, '', '{"code": "no_slot", "params": {"where": null}}' from job_definition where id <= 12`;
 }
 
 async function fillAudit(tx: TransactionSql, { runs }: Size): Promise<void> {

@@ -50,7 +50,7 @@ export async function giveWork(cluster: Cluster): Promise<Work> {
   const ghost = await aWorker(sql, { node_id: "ghosts", state: "DRAINING", lease_ms: 600_000 }); // no workers for a leader
   await sql`insert into queue_block_reason (job_definition_id, node, reason) values (${
     Number(ledger?.id)
-  }, ${NOWHERE}, 'made up') on conflict do nothing`;
+  }, ${NOWHERE}, '{"code": "made_up", "params": {}}') on conflict do nothing`;
   const lined_up = await linedUp(cluster, Number(ledger?.id));
   const late = await aRun(sql, { ...of_ledger, source: "schedule", due_at: new Date(Date.now() - 7_200_000) });
   const stuck = await aRun(sql, { ...of_ledger, state: "ASSIGNED", assigned_worker_id: ghost.worker_id });

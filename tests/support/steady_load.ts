@@ -51,7 +51,7 @@ export async function underLoad(
  */
 export async function nothingLostOrCharged(cluster: Cluster): Promise<number> {
   type Row = { id: number; state: string; failures: number; begun: number; kinds: string[]; struck: number };
-  const struck = cluster.sql`(a.outcome = 'LOST' and a.error_summary like 'Ended by the guard of bodies: %')`;
+  const struck = cluster.sql`(a.outcome = 'LOST' and a.error_summary like '%runs.end.guarded%')`;
   const runs = await cluster.sql<Row[]>`
     select r.id, r.state, r.failures,
            (select count(*)::int from job_run_attempt a where a.job_run_id = r.id and a.started_at is not null) as begun,

@@ -6,6 +6,7 @@ import { type History, judge, type Promised, type Sign } from "../../src/ops/dri
 import { slotKeys } from "../../src/ops/drill/load.ts";
 import type { AttemptRecord, RunRecord } from "../../src/runs/run_history.ts";
 import type { StoredSchedule } from "../../src/definitions/definition_rows.ts";
+import { stored } from "../../src/locale/message.ts";
 
 const at = (ms: number) => new Date(1_800_000_000_000 + ms);
 
@@ -43,7 +44,7 @@ function goodHistory(): History {
         job_run_id: 1,
         attempt: 1,
         outcome: "LOST",
-        error_summary: "its worker is dead",
+        error_summary: stored("runs.cause.worker_dead"),
         fence: 11,
         started_at: at(0),
         ended_at: at(800),

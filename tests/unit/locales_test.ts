@@ -1,7 +1,8 @@
 /** Texts for people stand in `locales/`, in each language, with the same params, and each is said somewhere. */
 import assert from "node:assert/strict";
 import { paramsFile, paramsIn } from "../../locales/generate.ts";
-import { LANGS, type Message, messageText, t, textsOf, type Viewer } from "../../src/locale/locale.ts";
+import { LANGS, messageText, t, textsOf, type Viewer } from "../../src/locale/locale.ts";
+import type { Message } from "../../src/locale/message.ts";
 import { PROJECT_DIR } from "../../src/platform/config.ts";
 import { sourcesIn } from "../support/source_tree.ts";
 
@@ -37,13 +38,21 @@ Deno.test("locales/params.ts is what the texts say", () => {
 });
 
 Deno.test("each text is used", () => {
-  const code = sourcesIn("src").map(({ text }) => text).join("\n");
-  const named = new Set([...code.matchAll(/["`]([a-z][a-z0-9_.]*\.[A-Za-z0-9_.]+)["`]/g)].map(([, key]) => key));
+  const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
+  const code = [...sourcesIn("src").map(({ text }) => text), schema].join("\n");
+  const named = new Set([...code.matchAll(/["'`]([a-z][a-z0-9_.]*\.[A-Za-z0-9_.]+)["'`]/g)].map(([, key]) => key));
   const composed = [...new Set([...code.matchAll(COMPOSED)].map(([, start]) => start as string))];
   const unused = Object.keys(textsOf("en")).filter((key) =>
     !named.has(key) && !composed.some((start) => key.startsWith(start) && key.length > start.length)
   );
   assert.deepEqual(unused, []);
+});
+
+Deno.test("what the schema says has a text", () => {
+  const schema = Deno.readTextFileSync(`${PROJECT_DIR}/schema.sql`);
+  const codes = [...schema.matchAll(/'code', '([a-z_.]+\.[a-z_.]+)'/g)].map(([, code]) => code as string);
+  assert(codes.length > 0);
+  assert.deepEqual(codes.filter((code) => !Object.hasOwn(textsOf("en"), code)), []);
 });
 
 Deno.test("what is counted, left out, nested and listed is said in each language", () => {

@@ -16,7 +16,7 @@ const Act = z.object({
   target_id: z.string().openapi({ example: "812" }),
   before: w.json,
   after: w.json,
-  reason: z.string().nullable(),
+  ...w.said("reason"),
 }).openapi("Act");
 
 export function addAudit(api: Api): void {

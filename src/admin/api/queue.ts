@@ -16,7 +16,7 @@ const Queue = z.object({
     running: w.count,
     oldest_due_at: w.time.nullable(),
     paused_by: z.string().nullable(),
-    paused_reason: z.string().nullable().openapi({ description: "Why, as they said it" }),
+    ...w.said("paused_reason", z.string().nullable().openapi({ description: "Why, as they said it" })),
     reasons: z.array(z.string()).openapi({ description: "Why nothing of it starts now; empty: nothing keeps it" }),
     waits: z.array(w.Waits.unwrap()),
     held: w.count.openapi({ description: "Of those that wait: behind their serial key, or beyond their job's limit" }),
@@ -30,7 +30,7 @@ const Queue = z.object({
     job_run_id: w.id.nullable().openapi({ description: "The run whose failure stopped it; null: somebody did" }),
     stopped_at: w.time,
     stopped_by: z.string(),
-    reason: z.string().nullable(),
+    ...w.said("reason"),
     waiting: w.count,
   })),
 }).openapi("Queue");

@@ -13,6 +13,8 @@ import { FewAtOnce } from "../few_at_once.ts";
 import { BodyRefused, OF_STRANGERS, readBody } from "../body.ts";
 import { type ApiEnv, type CallerOf, guard, type RequiredScope } from "./access.ts";
 import { answerError, ApiProblem, invalid, type Kind, KINDS, ProblemSchema } from "./problem.ts";
+import { inEnglish } from "../../locale/english.ts";
+import { stored } from "../../locale/message.ts";
 
 export interface ApiDeps {
   sql: Sql;
@@ -132,7 +134,7 @@ export class Api {
       const query = valid("query") as { reason?: string } | undefined;
       const caller = {
         ...{ sql: this.#deps.sql, redis: this.#deps.redis, actor: c.get("actor"), allows: c.get("allows") },
-        ...{ reason: reason ?? query?.reason, unreasoned: "through the API" },
+        ...{ reason: reason ?? query?.reason, unreasoned: stored("reason.api") },
       };
       const bounded = (work: () => Promise<RouteResult>) => {
         return spec.costly ? this.#few.run(c.get("actor"), work) : work();
@@ -157,7 +159,10 @@ export class Api {
         })
       );
       const headers = { "content-type": "application/json", "cache-control": "no-store" };
-      return new Response(value === undefined ? null : JSON.stringify(value), { status, headers }) as never;
+      return new Response(value === undefined ? null : JSON.stringify(inEnglish(value, { messages: true })), {
+        status,
+        headers,
+      }) as never;
     });
   }
 }

@@ -2,9 +2,8 @@
 import { type AuditEntry, listAudit } from "../../access/audit.ts";
 import { readSettings } from "../../settings/settings.ts";
 import { link, type RequestContext } from "../request_context.ts";
-import { engineText } from "./engine_text.ts";
 import { Time } from "./time.tsx";
-import { t } from "../../locale/locale.ts";
+import { saidText, t } from "../../locale/locale.ts";
 
 /** `said`: the act that did it; undefined: plain SQL. */
 export interface Dispatch {
@@ -26,7 +25,7 @@ export function DispatchPaused({ on, dispatch: { paused, said } }: { on: Request
       {on.path !== "/queue" && <a href={link(on, "/queue")}>{t(on, "dispatch.queue")}</a>}
       {said && (
         <div>
-          {t(on, "dispatch.by", { who: said.actor, why: engineText(on.lang, said.reason ?? "") })}{" "}
+          {t(on, "dispatch.by", { who: said.actor, why: saidText(on, said.reason ?? "") })}{" "}
           <Time on={on} at={said.at} />
         </div>
       )}

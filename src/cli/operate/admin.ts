@@ -22,12 +22,13 @@ import { readConfigForDb, redisPlace } from "../../app/opening.ts";
 import { CommandError, EXIT, printJson, say, type Signals } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 import { readSecret } from "../secret.ts";
+import { inEnglish } from "../../locale/english.ts";
 
 export async function serveCommand(options: { host?: string; port?: number }, { stop }: Signals): Promise<void> {
   const config = readAdminConfig(options);
   const { database_url, archive: place } = readConfigForDb();
   const sql = connectDb(database_url, { name: "admin", max: 8, by_index: true });
-  const silence = hear((name, fact) => console.log(factLine(name, fact, wallClock())));
+  const silence = hear((name, fact) => console.log(factLine(name, inEnglish(fact) as typeof fact, wallClock())));
   try {
     await serveAdmin(config, { sql, stop, redis: redisPlace(), archive: openArchive(place) });
   } catch (error) {

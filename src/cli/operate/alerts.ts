@@ -6,6 +6,8 @@ import { act, type JsonOption, performOn, type Reasoned, withDb } from "../opera
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 import { localTimes } from "../times.ts";
+import { stored } from "../../locale/message.ts";
+import { english } from "../../locale/english.ts";
 
 export async function listCommand(options: JsonOption & { all?: boolean; limit: number }): Promise<void> {
   const alerts = await withDb((sql) => listAlerts(sql, { open: !options.all, limit: options.limit }));
@@ -20,7 +22,7 @@ export async function listCommand(options: JsonOption & { all?: boolean; limit: 
       one.closed_at,
       one.acked_by,
       one.told_at ? "yes" : one.last_error ?? "no",
-      localTimes(one.message),
+      localTimes(english(one.message)),
     ]),
     options.all ? "no alerts yet" : "no open alerts",
   );
@@ -49,7 +51,7 @@ const PATIENCE_MS = 20_000;
 /** The workers send it, as they would an alert. */
 export async function testCommand(options: JsonOption): Promise<void> {
   const told = await withDb(async (sql) => {
-    const { delivery_id: id } = await performOn(sql, testAlerts, {}, { reason: "test of the webhook" });
+    const { delivery_id: id } = await performOn(sql, testAlerts, {}, { reason: stored("reason.alert_test") });
     const late_ms = monotonicMs() + PATIENCE_MS;
     for (;;) {
       const row = await readDelivery(sql, id);
@@ -62,7 +64,7 @@ export async function testCommand(options: JsonOption): Promise<void> {
     return say(`the webhook accepted the test alert, sent by ${told.claimed_by}`);
   }
   const error = told?.last_error
-    ? `The webhook did not accept the test alert: ${told.last_error}`
+    ? `The webhook did not accept the test alert: ${english(told.last_error)}`
     : "No worker sent the test alert: set SCHEDULER_ALERT_WEBHOOK_URL for at least one worker and restart it";
   if (options.json) printJson({ ...told, error });
   throw new CommandError(options.json ? "" : error);

@@ -6,6 +6,7 @@ import { act, type JsonOption, performOn, type Reasoned, withDb } from "../opera
 import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { printTable } from "../table.ts";
 import { timeText } from "../times.ts";
+import { english } from "../../locale/english.ts";
 
 export function printNodes(nodes: NodeListing[]): void {
   printTable(
@@ -24,9 +25,9 @@ export function printNodes(nodes: NodeListing[]): void {
 }
 
 function whyOf({ is_active, inactive_by, inactive_reason, status, problem, checked_at }: NodeListing): string | null {
-  if (!is_active) return [inactive_by, inactive_reason].filter((word) => word !== null).join(": ") || null;
+  if (!is_active) return [inactive_by, english(inactive_reason)].filter((word) => word !== null).join(": ") || null;
   if (status === "available") return null;
-  return problem ?? (checked_at === null ? "no check has passed yet" : null);
+  return english(problem) ?? (checked_at === null ? "no check has passed yet" : null);
 }
 
 export async function showNodesCommand(node_id: string | undefined, options: JsonOption): Promise<void> {
@@ -60,7 +61,7 @@ function printParts(parts: CheckPart[]): void {
 /** The leader makes the check, over the way that work would take. */
 export async function testNodeCommand(node_id: string, options: Reasoned): Promise<void> {
   const came = options.json ? undefined : ({ name, ok, value, message }: CheckPart) => {
-    const said = [ok ? "" : "FAILED", value, message].filter(Boolean).join(" ") || "ok";
+    const said = [ok ? "" : "FAILED", english(value), english(message)].filter(Boolean).join(" ") || "ok";
     say(`  ${name}: ${said}`);
   };
   const node = await withDb(async (sql) => {
@@ -73,7 +74,7 @@ export async function testNodeCommand(node_id: string, options: Reasoned): Promi
     say("");
     printParts(node.check_result?.parts ?? []);
     const rests = node.is_active ? "" : " (in maintenance)";
-    say(`\n${node.node_id} is ${node.status}${node.problem ? `: ${node.problem}` : ""}${rests}`);
+    say(`\n${node.node_id} is ${node.status}${node.problem ? `: ${english(node.problem)}` : ""}${rests}`);
   }
   if (node.status !== "available") throw new CommandError("");
 }

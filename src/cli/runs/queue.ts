@@ -32,7 +32,9 @@ function whyText({ reasons, held, later, suspended, ...line }: QueueLine): strin
   const behind = held > 0 ? [`${held} behind their serial key or beyond a limit`] : [];
   const early = later > 0 ? [`${later} not due yet`] : [];
   const asleep = suspended > 0 ? [`${suspended} suspended`] : [];
-  return [...new Set(reasons), ...paused, ...behind, ...early, ...asleep].join("; ") || null;
+  return [...new Set(reasons), ...paused, ...behind, ...early, ...asleep].join(
+    "; ",
+  ) || null;
 }
 
 export async function pauseCommand(

@@ -14,6 +14,8 @@ import { type JsonOption, performOn, withDb } from "../operator.ts";
 import { instantFrom, parseJson, priorityFrom } from "../inputs.ts";
 import { CommandError, EXIT, isReaderGone, printJson, say, type Signals, warn } from "../../app/output.ts";
 import { localTimes } from "../times.ts";
+import { english } from "../../locale/english.ts";
+import { firstLine } from "../../platform/text.ts";
 
 interface RunOptions extends JsonOption {
   args: string;
@@ -124,7 +126,7 @@ async function showLog(sql: Sql, id: number, after: number): Promise<number> {
 async function showAttempts(sql: Sql, id: number, shown: number): Promise<number> {
   const attempts = await readAttempts(sql, id);
   for (const { attempt, outcome, error_summary } of attempts.slice(shown)) {
-    say(`attempt ${attempt} ${outcome}: ${error_summary?.split("\n")[0] ?? ""}`);
+    say(`attempt ${attempt} ${outcome}: ${firstLine(english(error_summary ?? ""))}`);
   }
   return attempts.length;
 }
@@ -133,6 +135,6 @@ function endText(run: RunView): string {
   const took = run.started_at && run.finished_at
     ? ` in ${((run.finished_at.getTime() - run.started_at.getTime()) / 1000).toFixed(2)} s`
     : "";
-  const what = run.state === "SUCCEEDED" ? JSON.stringify(run.result) : run.error_summary ?? "";
+  const what = run.state === "SUCCEEDED" ? JSON.stringify(run.result) : english(run.error_summary ?? "");
   return `run ${run.id} ${run.state}${took}, attempt ${run.attempt}: ${what}`;
 }

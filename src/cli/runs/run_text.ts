@@ -3,6 +3,8 @@ import { agoText } from "../../admin/assets/ago.js";
 import type { AttemptView, RunView } from "../../runs/run_view.ts";
 import { pairsText } from "../../app/output.ts";
 import { betweenText, localTimes, timeText } from "../times.ts";
+import { english } from "../../locale/english.ts";
+import { firstLine } from "../../platform/text.ts";
 
 /** A row of `runs ls`, below these columns. */
 export const RUN_COLUMNS = ["id", "job", "state", "started", "took", "age", "source", "reason"];
@@ -33,7 +35,7 @@ function waitText(run: Pick<RunView, "wait_reason">): string | null {
 
 /** The first line of its error, with the name by which such runs are found. */
 export function errorLine({ error_name, error_summary }: Pick<RunView, "error_name" | "error_summary">): string | null {
-  const line = error_summary?.split("\n")[0] ?? "";
+  const line = firstLine(english(error_summary ?? ""));
   if (error_name === null || line.includes(error_name)) return line || null;
   return line === "" ? error_name : `${error_name}: ${line}`;
 }
@@ -92,5 +94,8 @@ export function describeRun(run: RunView): string {
 
 export function attemptText({ attempt, outcome, worker_id, started_at, ended_at, error_summary }: AttemptView): string {
   const when = `${started_at ? timeText(started_at) : "not started"} to ${timeText(ended_at)}`;
-  return pairsText([[String(attempt), `${outcome} on ${worker_id ?? "no worker"}, ${when}\n${error_summary ?? ""}`]]);
+  return pairsText([[
+    String(attempt),
+    `${outcome} on ${worker_id ?? "no worker"}, ${when}\n${english(error_summary ?? "")}`,
+  ]]);
 }

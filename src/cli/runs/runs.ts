@@ -6,7 +6,6 @@ import { RunLog } from "../../actions/run_log.ts";
 import { existingJob } from "../../actions/job_actions.ts";
 import { cancel, close, existingRun, retry } from "../../actions/run_actions.ts";
 import { listRuns, readAttempts, readState, type RunView } from "../../runs/run_view.ts";
-import type { RunWait } from "../../runs/wait_reason.ts";
 import { TERMINAL } from "../../runs/run_states.ts";
 import { act, type JsonOption, performOn, type Reasoned, withDb } from "../operator.ts";
 import { filterFrom, idFrom, parseJson } from "../inputs.ts";
@@ -24,6 +23,7 @@ import {
 import { attemptText, describeRun, RUN_COLUMNS, runRow, whyText } from "./run_text.ts";
 import { printTable } from "../table.ts";
 import { timeText } from "../times.ts";
+import type { AnyMessage } from "../../locale/message.ts";
 
 export async function listCommand(
   options: JsonOption & { job?: string; state?: string[]; where?: string[]; limit: number },
@@ -60,8 +60,9 @@ export async function showCommand(id: string, options: JsonOption): Promise<void
 }
 
 /** What a suspended run waits for. */
-function openWaits({ waits }: RunView): RunWait[] {
-  return waits?.code === "suspended" ? waits.waits : [];
+function openWaits({ waits }: RunView): object[] {
+  if (waits?.code !== "suspended") return [];
+  return (waits.params as { waits: AnyMessage[] }).waits.map(({ params }) => params);
 }
 
 export async function logsCommand(

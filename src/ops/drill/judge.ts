@@ -15,6 +15,8 @@
  */
 import type { AttemptRecord, RunRecord } from "../../runs/run_history.ts";
 import { TERMINAL } from "../../runs/run_states.ts";
+import { english } from "../../locale/english.ts";
+import { firstLine } from "../../platform/text.ts";
 
 /** How often a body says that it lives. */
 export const SIGN_MS = 50;
@@ -142,7 +144,12 @@ function judgeEnds({ runs, uncharged }: History): Breach[] {
     const breach = (promise: Promised, detail: string) => ({ promise, detail, job_run_ids: [job_run_id] });
     if (!TERMINAL.includes(state)) return [breach("lost", `run ${job_run_id} never ended: it is ${state}`)];
     if (state !== "SUCCEEDED") {
-      return [breach("failed", `run ${job_run_id} ended as ${state}: ${run.error_summary ?? "no error is recorded"}`)];
+      return [
+        breach(
+          "failed",
+          `run ${job_run_id} ended as ${state}: ${english(run.error_summary ?? "no error is recorded")}`,
+        ),
+      ];
     }
     if (uncharged && interruptions + failures > 0) {
       return [breach("charged", `run ${job_run_id} has ${interruptions} interruptions and ${failures} failures`)];
@@ -199,7 +206,7 @@ function judgeBodies({ runs, attempts }: History, by_run: Map<number, BodyLife[]
       } else if (!why) {
         breach("unexplained", `attempt ${body.attempt} ran a body, and nothing says why another one ran`);
       } else {
-        const cause = why.error_summary?.split("\n")[0] ?? "";
+        const cause = firstLine(english(why.error_summary ?? ""));
         repeats.push({ job_run_id, attempt: next.attempt, outcome: why.outcome, cause });
       }
     }

@@ -1,6 +1,7 @@
-/** What the engine writes into rows as English sentences is said in Japanese: the sentences here come from where they are made. */
+/** What the engine writes into rows is said in each language: the messages here come from where they are made. */
 import assert from "node:assert/strict";
-import { engineText } from "../../../src/admin/parts/engine_text.ts";
+import { saidText } from "../../../src/locale/locale.ts";
+import { stored } from "../../../src/locale/message.ts";
 import { type BodyHistory, type EndedByUs, outcomeOf, type OutcomeSubject } from "../../../src/sandbox/outcome.ts";
 import { runScripts } from "../../../src/sandbox/check_scripts.ts";
 import { acquire } from "../../../src/nodes/leadership.ts";
@@ -11,6 +12,7 @@ import { requestCancel } from "../../../src/runs/requests.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
 
+const JA = { lang: "ja" } as const;
 const SUBJECT: OutcomeSubject = { job_name: "j", timeout_ms: 2_500, memory_mb: 64, permissions: {}, project_dir: "/p" };
 const END: BodyHistory["end"] = {
   code: 1,
@@ -31,7 +33,7 @@ const STORY: BodyHistory = {
 };
 
 function endedBy(cause: EndedByUs["cause"], step: EndedByUs["step"], more: Partial<BodyHistory> = {}): BodyHistory {
-  return { ...STORY, ended_by_us: { cause, reason: "from the admin page", step }, ...more };
+  return { ...STORY, ended_by_us: { cause, reason: stored("reason.page"), step }, ...more };
 }
 
 const thrown = { kind: "error", error: { name: "E", message: "e", stack: "" } } as unknown as BodyHistory["verdict"];
@@ -62,10 +64,10 @@ Deno.test("how a body ended is said in Japanese, and what it said itself stays",
   }
   const crashed = outcomeOf({ ...STORY, end: { ...END, last_words: "its own words" } }, SUBJECT);
   assert("error_summary" in crashed);
-  assert.match(engineText("ja", crashed.error_summary), /終了コード 1 で終了しました\nits own words$/);
-  assert.equal(engineText("ja", "what a body threw"), "what a body threw");
-  assert.equal(engineText("en", "its worker is dead"), "its worker is dead");
-  for (const reason of ["from the admin page", "from the command line", "through the API"]) japanese(reason);
+  assert.match(saidText(JA, crashed.error_summary), /終了コード 1 で終了しました\nits own words$/);
+  assert.equal(saidText(JA, "what a body threw"), "what a body threw");
+  assert.equal(saidText({ lang: "en" }, stored("runs.cause.worker_dead")), "its worker is dead");
+  for (const reason of ["reason.page", "reason.command_line", "reason.api"] as const) japanese(stored(reason));
 });
 
 Deno.test("what the check of a node says of its scripts is said in Japanese, and what they say stays", async () => {
@@ -79,12 +81,12 @@ Deno.test("what the check of a node says of its scripts is said in Japanese, and
   try {
     const ends = new Map((await runScripts(dir, 2_000)).map(({ name, message }) => [name, message]));
     for (const name of ["code", "killed", "late"]) japanese(ends.get(name) ?? "");
-    assert.match(engineText("ja", ends.get("broken") ?? ""), /^実行できません：/);
-    assert.equal(engineText("ja", ends.get("says") ?? ""), "its own words");
+    assert.match(saidText(JA, ends.get("broken") ?? ""), /^実行できません：/);
+    assert.equal(saidText(JA, ends.get("says") ?? ""), "its own words");
     for (let n = 0; n < 100; n++) await script(`more_${n}`, "");
     for (const folder of [dir, `${dir}/none`]) {
       const [end] = await runScripts(folder, 2_000);
-      japanese((end?.message ?? "").replace(folder, "X"));
+      japanese((end?.message ?? "").replaceAll(folder, "X"));
     }
   } finally {
     await Deno.remove(dir, { recursive: true });
@@ -95,7 +97,7 @@ Deno.test("how a run ended without a body is said in Japanese", () =>
   withStores(async ({ sql }) => {
     const term = await acquire(sql, { worker_id: (await aWorker(sql)).worker_id, lease_ms: 60_000, epoch_hint: 0 });
     assert(term);
-    const by = { actor: "user:ann", reason: "from the command line" };
+    const by = { actor: "user:ann", reason: stored("reason.command_line") };
     const slot = { source: "schedule", due_at: new Date(0), scheduled_for: new Date(0) };
     const forbid = async (concurrency_policy: string) => {
       const { id } = await aDefinition(sql, { concurrency_policy });
@@ -115,7 +117,7 @@ Deno.test("how a run ended without a body is said in Japanese", () =>
     await endPastDeadline(sql, term);
     await forceClose(sql, (await aRun(sql)).id, by);
     const { worker_id } = await aWorker(sql);
-    for (const cause of ["its worker had no body for it", "its worker is draining", "its worker is detached"]) {
+    for (const cause of [stored("runs.cause.no_body"), stored("runs.cause.worker_draining")]) {
       const { id: job_run_id, attempt } = await aRun(sql, { state: "ASSIGNED", assigned_worker_id: worker_id });
       await giveBack(sql, worker_id, [{ job_run_id, attempt, from: "ASSIGNED", outcome: "GIVEN_BACK", cause }]);
     }
@@ -125,13 +127,13 @@ Deno.test("how a run ended without a body is said in Japanese", () =>
     const said = await sql<{ error_summary: string }[]>`
       select distinct error_summary from (select error_summary from job_run union all select error_summary from job_run_attempt) s
        where error_summary is not null`;
-    assert.equal(said.length, 11, said.map((one) => one.error_summary).join("\n"));
+    assert.equal(said.length, 10, said.map((one) => one.error_summary).join("\n"));
     for (const { error_summary } of said) japanese(error_summary);
   }));
 
 /** But for names, and words of the job file. */
 function japanese(sentence: string): void {
-  const text = engineText("ja", sentence);
+  const text = saidText(JA, sentence);
   assert.match(text, /[ぁ-んァ-ヶ一-龠]/, text);
   const names = /user:ann|max_interruptions|concurrency|forbid|queueOne|memoryMb|run\(\)|return|throw|signal|Dandori/g;
   assert.doesNotMatch(text.replaceAll(names, ""), /[a-z]{3,}/, text);

@@ -9,6 +9,7 @@ import { setPassword } from "../../../src/access/users.ts";
 import { aUser, type Browser, PASSWORD, withAdmin } from "../../support/admin.ts";
 import { cliWith } from "../../support/cli.ts";
 import { aTerm } from "../../support/factories.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 /** So many wrong passwords as there may be from everywhere, five of each address. */
 async function guesses(sql: Sql, name: string, ago = "0 s"): Promise<void> {
@@ -148,7 +149,7 @@ Deno.test("tries are forgotten with a new password and by an admin: on the page,
     const acts =
       await sql`select actor, before_json, reason from admin_action_log where action = 'user.unlock' order by id`;
     assert.deepEqual(acts.map(({ before_json }) => before_json), [{ tries: 50 }, { tries: 50 }, { tries: 50 }]);
-    assert.deepEqual(acts.map(({ reason }) => reason), ["it is me", "phoned", "through the API"]);
+    assert.deepEqual(acts.map(({ reason }) => reason), ["it is me", "phoned", stored("reason.api")]);
   });
 });
 

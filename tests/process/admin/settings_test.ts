@@ -11,6 +11,7 @@ import {
 import { withAdmin } from "../../support/admin.ts";
 import { cliWith } from "../../support/cli.ts";
 import { withStores } from "../../support/stores.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
 
@@ -181,6 +182,6 @@ Deno.test("settings are listed, set and reset from the command line, and what do
     ]);
     const [act] =
       await sql`select actor like 'cli:%' as mine, reason from admin_action_log where target_type = 'setting' limit 1`;
-    assert.deepEqual({ ...act }, { mine: true, reason: "from the command line" });
+    assert.deepEqual({ ...act }, { mine: true, reason: stored("reason.command_line") });
   });
 });

@@ -9,6 +9,7 @@ import { addWebhook } from "../../../src/events/webhooks.ts";
 import { type AdminScene, aUser, type Browser, PASSWORD, withAdmin } from "../../support/admin.ts";
 import { untilLocked } from "../../support/waiting.ts";
 import { cliWith } from "../../support/cli.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const EVIL = `"><script>alert(1)</script><img src=x onerror=alert(1)>`;
 
@@ -62,7 +63,7 @@ Deno.test("a user is added with a password that is shown once, and may what its 
       "user.add: new here",
       "user.set_role: on call",
       "user.set_password: lost",
-      "user.end_sessions: from the admin page",
+      `user.end_sessions: ${stored("reason.page")}`,
       "user.remove: left",
     ]);
     assert(acts.every(({ actor }) => actor === "user:admin"));

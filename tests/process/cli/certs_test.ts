@@ -8,6 +8,7 @@ import { CertFolder } from "../../../src/ops/cert_folder.ts";
 import { cliWith, type Said } from "../../support/cli.ts";
 import { aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const NODES = ["web-1", "web-2", "web-3"];
 const ASKED = { days: 90, hosts: [] };
@@ -113,7 +114,11 @@ Deno.test("certificates that are made, rotated, switched and forgotten are audit
       ]);
       assert(whats.length > 4 && whats.slice(4).every((what) => what === "certs.forget web-2"), whats.join());
       assert.match(acts[0]?.actor ?? "", /^cli:/);
-      assert.deepEqual(acts.slice(0, 3).map(({ reason }) => reason), ["new rack", "new rack", "from the command line"]);
+      assert.deepEqual(acts.slice(0, 3).map(({ reason }) => reason), [
+        "new rack",
+        "new rack",
+        stored("reason.command_line"),
+      ]);
       assert.equal(acts[3]?.after.fingerprint, acts[2]?.after.fingerprint);
       const away = cliWith({ SCHEDULER_STATE_DIR: "/nonexistent", DATABASE_URL: "postgres://x@127.0.0.1:1/x" });
       const made = await away("certs", dir, "--node", "web-3");

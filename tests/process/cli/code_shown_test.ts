@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { judgeAlerts } from "../../../src/alerts/alerts.ts";
 import { reportCode } from "../../../src/runs/code_mismatch.ts";
 import { json, type Sql } from "../../../src/postgres/connection.ts";
-import { noCodeText, othersText } from "../../../src/runs/wait_reason.ts";
+import { versionsOf, type Wait } from "../../../src/runs/wait_reason.ts";
 import { withAdmin } from "../../support/admin.ts";
 import { LIMITS } from "../../support/alert_limits.ts";
 import { cliWith } from "../../support/cli.ts";
@@ -24,18 +24,10 @@ async function nobodyHasHello(sql: Sql): Promise<{ run_id: number }> {
     await reportCode(sql, worker_id, [{ job_definition_id: id, digest: NEW, ...found }]);
   }
   const others = [{ digest: OLD, workers: 2 }, { digest: null, workers: 1 }];
-  const parts = {
-    code: "no_code" as const,
-    job_name: "hello",
-    digest: NEW,
-    node: "",
-    having: 0,
-    only_leader: false,
-    others,
-  };
-  await sql`insert into queue_block_reason (job_definition_id, node, reason, parts) values (${id}, '', ${
-    noCodeText(parts)
-  }, ${json(sql, parts)})`;
+  const what = { job_name: "hello", version: NEW.slice(0, 7), where: null };
+  const params = { ...what, having: 0, only_leader: false, others: versionsOf(others) };
+  const reason: Wait = { code: "no_code", params };
+  await sql`insert into queue_block_reason (job_definition_id, node, reason) values (${id}, '', ${json(sql, reason)})`;
   await sql`update code_mismatch set since = since - interval '2 minutes'`;
   await judgeAlerts(sql, term, LIMITS);
   return { run_id: (await aRun(sql, { job_definition_id: id })).id };
@@ -111,8 +103,3 @@ Deno.test("commands say who has what: explain, runs show, queue ls, nodes ls, al
       Deno.removeSync(jobs_dir);
     }
   }));
-
-Deno.test("who has what is counted in words", () => {
-  assert.equal(othersText([]), "");
-  assert.equal(othersText([{ digest: OLD, workers: 1 }]), " (1 has e17994f)");
-});

@@ -3,6 +3,9 @@ import assert from "node:assert/strict";
 import { cliWith } from "../../support/cli.ts";
 import { type Cluster, withProcesses } from "../../support/cluster.ts";
 import { waitFor } from "../../support/waiting.ts";
+import { waitLine } from "../../../src/locale/wait_text.ts";
+import { ENGLISH } from "../../../src/locale/english.ts";
+import type { Waits } from "../../../src/runs/wait_reason.ts";
 
 /** Who leads goes on leading, also on a machine that is busy. */
 const STEADY = { leader_lease_seconds: 10, leader_stale_seconds: 10 };
@@ -28,9 +31,9 @@ async function withLicense(
 
 async function reasonOf(cluster: Cluster, id: number): Promise<string | undefined> {
   const [row] = await cluster.sql<
-    { reason: string | null }[]
+    { reason: Waits | null }[]
   >`select wait_reason(r) as reason from job_run r where id = ${id}`;
-  return row?.reason ?? undefined;
+  return row?.reason ? waitLine(ENGLISH, row.reason) : undefined;
 }
 
 async function startedOn(cluster: Cluster, id: number): Promise<string> {
@@ -44,7 +47,7 @@ Deno.test("a node whose script says no gets no work, says why, and gets it again
     await withProcesses(1, async (cluster) => {
       await cluster.startWorker({ node_id: "gpu-1", env: { SCHEDULER_CHECKS_DIR: license.dir } });
       const pinned = (await cluster.client.enqueue("append_one_row", {}, { node: "gpu-1" })).id;
-      const why = 'node "gpu-1" is unavailable: script license: no license is free';
+      const why = "unavailable: gpu-1 (script license: no license is free)";
       await waitFor("the reason", async () => await reasonOf(cluster, pinned) === why || undefined);
       const free = await cluster.enqueue("append_one_row");
       assert.equal(await startedOn(cluster, free), "node-1", "work that may go elsewhere does, be it to the leader");
@@ -164,7 +167,7 @@ Deno.test("from the command line nodes are shown, tested and changed, with an au
       assert.equal(JSON.parse((await set("--maintenance", "on")).out).is_active, false);
       const waits = await cluster.enqueue("append_one_row");
       await waitFor("the reason", async () => {
-        return /^node "node-1" is in maintenance, says .+: new disk; end that: /.test(
+        return /^in maintenance: node-1 by .+: new disk; end that: /.test(
           await reasonOf(cluster, waits) ?? "",
         ) ||
           undefined;
@@ -178,7 +181,7 @@ Deno.test("from the command line nodes are shown, tested and changed, with an au
       );
       await set("--maintenance", "off", "--max-concurrent", "none");
       await waitFor("the check after the maintenance", async () => {
-        return await reasonOf(cluster, waits) === 'node "node-1" is unavailable: script license: no license is free' ||
+        return await reasonOf(cluster, waits) === "unavailable: node-1 (script license: no license is free)" ||
           undefined;
       });
       license.free();

@@ -146,7 +146,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     const { id: bad } = await client.enqueue("careful", { fail: true });
     assert.equal((await cluster.ends(bad)).state, "FAILED");
     const { id } = await client.enqueue("careful", {});
-    await waitsBecause(cli, id, new RegExp(`serial key "careful" is stopped by system: run ${bad} ended FAILED`));
+    await waitsBecause(cli, id, new RegExp(`serial key "careful" is paused by system: run ${bad} ended FAILED`));
     await client.enqueue("careful", {}, { runAt: new Date(Date.now() + 3_600_000), serialKey: "later" });
     const { out } = await cli("queue", "ls");
     assert.match(out, /careful +1 .*system +run \d+ ended FAILED/);
@@ -173,7 +173,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
     await cli("queue", "resume", "--job", "licensed");
     await waitsBecause(cli, id, /resource "license": 2 needed, 1 of 1 free/);
     await cli("resources", "rm", "license");
-    await waitsBecause(cli, id, /resource "license" is not known; add it: deno task resources set license/);
+    await waitsBecause(cli, id, /resource "license" is not set; add it: deno task resources set license CAPACITY/);
     await cli("resources", "set", "license", "2");
     assert.equal((await cluster.ends(id)).state, "SUCCEEDED");
     assert.match((await cli("resources", "ls")).out, /license +2 +0/);

@@ -4,6 +4,7 @@ import { cliWith, type Said } from "../../support/cli.ts";
 import { type Cluster, withProcesses } from "../../support/cluster.ts";
 import { aRun } from "../../support/factories.ts";
 import { waitFor } from "../../support/waiting.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const JOBS = {
   "report.ts": `
@@ -184,7 +185,7 @@ const STEPS: Record<string, (cluster: Cluster, cli: Cli) => Promise<void>> = {
   "a late slot is found, explained and repeated for the same slot": async (cluster, cli) => {
     const [job] = await cluster.sql<{ id: number }[]>`select id from job_definition where name = 'report'`;
     const late = { job_definition_id: job?.id, source: "schedule", state: "SKIPPED", args_json: { of: "day" } };
-    const why = { error_name: "Late", error_summary: "not started within 3600 s of its slot" };
+    const why = { error_name: "Late", error_summary: stored("runs.end.late", { seconds: 3600 }) };
     const { id } = await aRun(cluster.sql, { ...late, ...why, scheduled_for: new Date("2026-03-01T17:30:00Z") });
     const found = JSON.parse((await cli("runs", "ls", "--where", "job=report", "state=SKIPPED", "--json")).out);
     assert.deepEqual(found.map((run: { id: number }) => run.id), [id]);

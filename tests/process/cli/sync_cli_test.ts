@@ -5,6 +5,7 @@ import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import { readDefinitions } from "../../../src/definitions/definition_rows.ts";
 import { cliWith } from "../../support/cli.ts";
 import { type Bench, job, withSync } from "../../support/job_files/bench.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const envOf = ({ database_url, jobs }: Bench) => ({ DATABASE_URL: database_url, SCHEDULER_JOBS_DIR: jobs.dir });
 const removed = async ({ sql }: Bench) => (await readDefinitions(sql)).filter((one) => one.removed_at).length;
@@ -35,7 +36,7 @@ Deno.test("without a terminal a removal wants --yes: else exit 2, a clear error,
     const shown = (await cli("jobs", "show", "a")).out;
     assert(new RegExp(`\n  synced \\S+ \\S+ by cli:\\S+ on ${hostname()}\n`).test(shown), shown);
     const acts = await bench.sql`select distinct reason from admin_action_log where action = 'job.sync' order by 1`;
-    assert.deepEqual(acts.map(({ reason }) => reason), ["first", "from the command line"]);
+    assert.deepEqual(acts.map(({ reason }) => reason), ["first", stored("reason.command_line")]);
   });
 });
 

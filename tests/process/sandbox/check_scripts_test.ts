@@ -1,6 +1,7 @@
 /** Check scripts are an operator's programs: each runs by itself, within its time, and leaves nothing behind. */
 import assert from "node:assert/strict";
 import { runScripts } from "../../../src/sandbox/check_scripts.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 async function withScripts(
   scripts: Record<string, string>,
@@ -34,11 +35,11 @@ Deno.test("exit code 0 means yes, any other no, with the first line that was pri
     const [first, second, third, fourth, fifth, sixth, ...others] = await said(dir);
     assert.deepEqual(first, ["a_license", true, "3 licenses are free"]);
     assert.deepEqual(second, ["b_mount", false, "/data is not mounted"]);
-    assert.deepEqual(third, ["c_silent", false, "it exited with 4"]);
+    assert.deepEqual(third, ["c_silent", false, stored("nodes.script.exited", { exit_code: 4 })]);
     assert.deepEqual(fourth, ["d_words", false, "on stderr \uFFFD[31m"]);
     assert.deepEqual(fifth, ["e_talks", false, "first"]);
     assert.equal(sixth?.[1], false);
-    assert.match(String(sixth?.[2]), /^Cannot run it: /);
+    assert.match(String(sixth?.[2]), /"nodes\.script\.cannot_run"/);
     assert.deepEqual(others, []);
   });
 });
@@ -50,7 +51,7 @@ Deno.test("a script that takes too long has failed, and nothing that it started 
   }, async (dir, file) => {
     const [leaves, sleeps] = await said(dir, 3_000);
     assert.deepEqual(leaves, ["leaves", true, ""]);
-    assert.deepEqual(sleeps, ["sleeps", false, "it took longer than 3000 ms"]);
+    assert.deepEqual(sleeps, ["sleeps", false, stored("nodes.script.late", { ms: 3_000 })]);
     for (const name of ["child", "left"]) {
       const pid = Deno.readTextFileSync(file(name)).trim();
       const state = await Deno.readTextFile(`/proc/${pid}/stat`).then((text) => text.split(" ")[2], () => "gone");
@@ -70,9 +71,5 @@ Deno.test("a script sees neither our environment nor our input", async () => {
 
 Deno.test("a folder of scripts that is not there is a failure that says so", async () => {
   const [only] = await said("/no/such/folder");
-  assert.deepEqual(only, [
-    "scripts",
-    false,
-    'Cannot read SCHEDULER_CHECKS_DIR "/no/such/folder": there is no such folder; make it, or unset the variable',
-  ]);
+  assert.deepEqual(only, ["scripts", false, stored("nodes.script.no_folder", { dir: "/no/such/folder" })]);
 });

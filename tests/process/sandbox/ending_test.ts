@@ -8,6 +8,8 @@ import type { BodyOrder } from "../../../src/sandbox/body_order.ts";
 import type { ProcessPool } from "../../../src/sandbox/process_pool.ts";
 import { groupGone, Heard, orderFor, ran, withSandbox } from "../../support/bodies.ts";
 import { PATIENCE_MS, waitFor } from "../../support/waiting.ts";
+import { english } from "../../../src/locale/english.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const SHELLS = { unsafe: { run: ["sh"] } };
 
@@ -30,7 +32,7 @@ const ENDLESS_MS = 3_600_000;
 /** What its summary says after its timeout. */
 function endOf(outcome: Outcome, seconds: number): string {
   const said = `Timed out after ${seconds} s: `;
-  const summary = "error_summary" in outcome ? outcome.error_summary : "";
+  const summary = "error_summary" in outcome ? english(outcome.error_summary) : "";
   assert(summary.startsWith(said), summary);
   return summary.slice(said.length);
 }
@@ -86,7 +88,10 @@ Deno.test("a canceled body is told so, and its end is CANCELED with the reason",
     heard.body.cancel("asked again");
     assert.deepEqual(await heard.body.outcome, {
       kind: "CANCELED",
-      error_summary: "Canceled (asked by ann): ended by TERM",
+      error_summary: stored("runs.end.canceled_body", {
+        reason: "asked by ann",
+        how: { code: "runs.how.by", params: { step: "TERM" } },
+      }),
       exit_code: null,
     });
     assert.deepEqual(heard.said("info"), ["running", "AbortError: The run was canceled"]);
@@ -97,7 +102,10 @@ Deno.test("a body that is canceled before it was called never is", () =>
     const heard = new Heard(sandbox, orderFor("hangs", "spin"));
     heard.body.cancel("at once");
     const outcome = await heard.body.outcome;
-    assert.match(outcome.kind === "CANCELED" ? outcome.error_summary : "", /ended by KILL before run\(\) was called/);
+    assert.match(
+      outcome.kind === "CANCELED" ? english(outcome.error_summary) : "",
+      /ended by KILL before run\(\) was called/,
+    );
     assert.deepEqual(heard.lines, []);
   }));
 
@@ -116,7 +124,7 @@ Deno.test("an abandoned body is killed and LOST", () =>
     heard.body.abandon("the run belongs to another worker");
     assert.deepEqual(await heard.body.outcome, {
       kind: "LOST",
-      error_summary: "Ended by KILL: the run belongs to another worker",
+      error_summary: stored("runs.end.abandoned", { cause: "the run belongs to another worker" }),
       exit_code: null,
     });
   }));
@@ -146,7 +154,7 @@ Deno.test("a grandchild that ignores TERM is gone before the outcome: on cancel,
     const outcome = await heard.body.outcome;
     stop();
     assert.deepEqual(membersOf(heard.body.pid), []);
-    assert.match(outcome.kind === "CANCELED" ? outcome.error_summary : "", /KILL$/);
+    assert.match(outcome.kind === "CANCELED" ? english(outcome.error_summary) : "", /KILL$/);
     assert.deepEqual(killed.slice(0, 1), ["SIGTERM"]);
   }));
 
@@ -158,7 +166,7 @@ Deno.test("a grandchild that ignores TERM has its grace, also when the body itse
     Deno.kill(-group, "SIGKILL"); // by the test, before its time is over
     const outcome = await within(PATIENCE_MS, "the outcome", heard.body.outcome);
     assert(outcome.kind === "CANCELED", JSON.stringify(outcome));
-    assert.match(outcome.error_summary, /ended by TERM$/);
+    assert.match(english(outcome.error_summary), /ended by TERM$/);
   }));
 
 Deno.test("a process that has left the group and holds the input of a body open takes no slot", () =>
@@ -182,7 +190,7 @@ Deno.test("closing a sandbox ends all its bodies, which are LOST", () =>
     await sandbox.close();
     for (const { body } of bodies) {
       assert.deepEqual(membersOf(body.pid), []);
-      assert.match(JSON.stringify(await body.outcome), /"LOST".*its worker is stopping/);
+      assert.match(JSON.stringify(await body.outcome), /"LOST".*runs\.cause\.worker_stopping/);
       await groupGone(body.pid);
     }
     const late = await ran(sandbox, orderFor("add", { a: 1, b: 1 }));

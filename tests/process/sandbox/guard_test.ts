@@ -11,6 +11,7 @@ import { Watchdog, WINDOW_SECONDS } from "../../../src/sandbox/watchdog.ts";
 import { NUMBER_SETTINGS } from "../../../src/settings/setting_list.ts";
 import { bodyFile, groupGone, Heard, orderFor, withSandbox } from "../../support/bodies.ts";
 import { waitFor } from "../../support/waiting.ts";
+import { english } from "../../../src/locale/english.ts";
 
 interface Said {
   pid?: number;
@@ -98,7 +99,7 @@ Deno.test("a worker that freezes loses its body and grandchild, and says LOST wh
     worker.kill("SIGCONT");
     const { outcome } = await waitFor("the outcome", () => Promise.resolve(heard.find((said) => said.outcome)));
     assert.equal(outcome?.kind, "LOST");
-    assert.match(outcome?.error_summary ?? "", /guard of bodies: its worker was frozen/);
+    assert.match(english(outcome?.error_summary ?? ""), /guard of bodies: its worker was frozen/);
   }));
 
 Deno.test("a worker that may run nothing any more loses its body, as LOST", () =>
@@ -174,7 +175,10 @@ Deno.test("a right to run that ends between the start of a process and its guard
       const body = new Heard(sandbox, orderFor("add", { a: 1, b: 2 }));
       allowed = false;
       const outcome = await body.body.outcome;
-      assert.match(JSON.stringify(outcome), /"LOST".*Not started: this worker may run nothing now.*"unbegun":true/);
+      assert.match(
+        JSON.stringify(outcome),
+        /"LOST".*runs\.end\.not_started.*this worker may run nothing now.*"unbegun":true/,
+      );
     } finally {
       setFailpoints([]);
     }

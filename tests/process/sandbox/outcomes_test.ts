@@ -4,6 +4,7 @@ import type { Outcome } from "../../../src/sandbox/process_pool.ts";
 import { PROJECT_DIR } from "../../../src/platform/config.ts";
 import { fromFileUrl } from "../../../src/platform/paths.ts";
 import { Heard, orderFor, ran, withSandbox } from "../../support/bodies.ts";
+import { english } from "../../../src/locale/english.ts";
 
 type Failed = Extract<Outcome, { kind: "FAILED" }>;
 
@@ -132,7 +133,7 @@ Deno.test("what a body throws is its error, with the place in the job file", asy
         const { outcome } = await ran(sandbox, orderFor("throws", args));
         assert(outcome.kind === "FAILED", JSON.stringify(outcome));
         assert.equal(outcome.error_name, name);
-        assert.match(outcome.error_summary, summary);
+        assert.match(english(outcome.error_summary), summary);
         assert.deepEqual(outcome.retry, retry);
         assert.equal(outcome.exit_code, 1);
         assert.doesNotMatch(outcome.error_summary, /file:|src\/sandbox|data:/);
@@ -175,7 +176,7 @@ Deno.test("what JSON cannot hold fails the run for good, naming the place", asyn
         assert(outcome.kind === "FAILED", JSON.stringify(outcome).slice(0, 200));
         assert.equal(outcome.error_name, "InvalidResult");
         assert.equal(outcome.retry, "never");
-        assert.match(outcome.error_summary, message);
+        assert.match(english(outcome.error_summary), message);
       }));
   }
 });
@@ -187,7 +188,7 @@ Deno.test("a body that exits has failed, whatever its code", () =>
       assert(outcome.kind === "FAILED", JSON.stringify(outcome));
       assert.equal(outcome.error_name, "Exited");
       assert.equal(outcome.exit_code, code);
-      assert.match(outcome.error_summary, new RegExp(`exit code ${code} in run\\(\\)`));
+      assert.match(english(outcome.error_summary), new RegExp(`exit code ${code} in run\\(\\)`));
     }
   }));
 
@@ -195,7 +196,7 @@ Deno.test("a promise that can never settle fails the run at once", () =>
   withSandbox(async (sandbox) => {
     const { outcome } = await ran(sandbox, orderFor("ends", "never settles"));
     assert.equal(outcome.kind === "FAILED" && outcome.error_name, "NeverSettled");
-    assert.match((outcome as Failed).error_summary, /The promise of run\(\) never settled/);
+    assert.match(english((outcome as Failed).error_summary), /The promise of run\(\) never settled/);
   }));
 
 const LARGE = [
@@ -212,7 +213,7 @@ for (const [what, args, { little, enough }] of LARGE) {
       withSandbox(async (sandbox) => {
         const failed = await ran(sandbox, orderFor("hoards", args, { memory_mb: little }));
         assert.equal((failed.outcome as Failed).error_name, "OutOfMemory", JSON.stringify(failed.outcome));
-        assert.match((failed.outcome as Failed).error_summary, /more memory than its 64 MiB/);
+        assert.match(english((failed.outcome as Failed).error_summary), /more memory than its 64 MiB/);
         const { outcome } = await ran(sandbox, orderFor("hoards", args, { memory_mb: enough }));
         assert(outcome.kind === "SUCCEEDED", JSON.stringify(outcome));
         assert.deepEqual(outcome.result, Object.values(args)[0]);
@@ -224,7 +225,7 @@ Deno.test("a body that exhausts its heap has failed by it, and its worker has no
   withSandbox(async (sandbox) => {
     const { outcome } = await ran(sandbox, orderFor("ends", "heap", { memory_mb: 64 }));
     assert.equal(outcome.kind === "FAILED" && outcome.error_name, "OutOfMemory");
-    assert.match((outcome as Failed).error_summary, /64 MiB: raise memoryMb/);
+    assert.match(english((outcome as Failed).error_summary), /64 MiB: raise memoryMb/);
   }));
 
 Deno.test("a body that returns with timers open has succeeded and is gone", () =>
@@ -243,7 +244,7 @@ Deno.test("a body that a stranger kills has failed, and its error names the sign
     });
     const outcome = await running.outcome;
     assert.equal(outcome.kind === "FAILED" && outcome.error_name, "Killed");
-    assert.match((outcome as Failed).error_summary, /Killed by SIGKILL/);
+    assert.match(english((outcome as Failed).error_summary), /Killed by SIGKILL/);
   }));
 
 Deno.test("a job file that cannot be loaded fails the run with the reason", () =>
@@ -269,7 +270,7 @@ Deno.test("a body that its machine has no room for was not begun, which is no fa
   const { crammed, lack, free, none } = JSON.parse(text.decode(stdout));
   assert.deepEqual([crammed.kind, crammed.unbegun], ["LOST", true]);
   assert.match(crammed.lack, /Too many open files/);
-  assert.match(crammed.error_summary, /^Not started: .*Too many open files/);
+  assert.match(english(crammed.error_summary), /^Not started: .*Too many open files/);
   assert.match(lack, /Too many open files/);
   assert.deepEqual([free, none], [{ kind: "SUCCEEDED", result: { sum: 3 }, exit_code: 0 }, ""]);
 });

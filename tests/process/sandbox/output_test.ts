@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { HEAD_BYTES, LAST_LINES, type LogLine, Output, TAIL_BYTES } from "../../../src/sandbox/output.ts";
 import { type Heard, orderFor, ran, withSandbox } from "../../support/bodies.ts";
+import { english } from "../../../src/locale/english.ts";
 
 function bytesOf(heard: Heard): number {
   return heard.lines.reduce((sum, line) => sum + line.message.length + 1, 0);
@@ -12,7 +13,7 @@ Deno.test("a body that floods is ended with OutputLimit, and little of it is kep
     const heard = await ran(sandbox, orderFor("prints", "100 MB"));
     assert(heard.outcome.kind === "FAILED", JSON.stringify(heard.outcome));
     assert.equal(heard.outcome.error_name, "OutputLimit");
-    assert.match(heard.outcome.error_summary, /more than 64 MiB of output/);
+    assert.match(english(heard.outcome.error_summary), /more than 64 MiB of output/);
     assert(bytesOf(heard) < HEAD_BYTES + TAIL_BYTES + 1_000, `${bytesOf(heard)} bytes were kept`);
   }));
 

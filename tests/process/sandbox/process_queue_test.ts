@@ -9,6 +9,7 @@ import type { Child, ChildListener } from "../../../src/sandbox/process.ts";
 import { type BodyName, Heard, orderFor, ran, withSandbox } from "../../support/bodies.ts";
 import { monotonicMs, rest } from "../../../src/platform/timers.ts";
 import { waitFor } from "../../support/waiting.ts";
+import { english } from "../../../src/locale/english.ts";
 
 interface Served {
   pid: number;
@@ -128,7 +129,7 @@ Deno.test("those behind a run that takes long are run elsewhere meanwhile, and i
     front.body.cancel("enough");
     const outcome = await front.body.outcome;
     assert.equal(outcome.kind, "CANCELED");
-    assert.match((outcome as { error_summary: string }).error_summary, /ended by itself after its signal/);
+    assert.match(english((outcome as { error_summary: string }).error_summary), /ended by itself after its signal/);
   }));
 
 Deno.test("the cancel of a run that waits takes it out, and touches no other", () =>
@@ -140,7 +141,7 @@ Deno.test("the cancel of a run that waits takes it out, and touches no other", (
     canceled.body.cancel("not needed");
     const outcome = await canceled.body.outcome;
     assert.equal(outcome.kind, "CANCELED");
-    assert.match((outcome as { error_summary: string }).error_summary, /before run\(\) was called/);
+    assert.match(english((outcome as { error_summary: string }).error_summary), /before run\(\) was called/);
     assert.deepEqual(canceled.lines, []);
     servedBy(await behind[0]!.body.outcome);
     servedBy(await behind[2]!.body.outcome);

@@ -9,6 +9,7 @@ import type { Outcome } from "../../../src/sandbox/outcome.ts";
 import type { Child, ChildEnd } from "../../../src/sandbox/process.ts";
 import { orderFor } from "../../support/bodies.ts";
 import { withClock } from "../../support/clock.ts";
+import { english } from "../../../src/locale/english.ts";
 
 const LONG_MS = 60_000;
 const END: ChildEnd = {
@@ -136,7 +137,7 @@ Deno.test("a timeout of which it was not told yet does not override its verdict,
   told.returns("when it was told");
   const outcome = await told.ends();
   assert(outcome.kind === "TIMED_OUT", JSON.stringify(outcome));
-  assert.match(outcome.error_summary, /it ended by itself after its signal$/);
+  assert.match(english(outcome.error_summary), /it ended by itself after its signal$/);
 });
 
 Deno.test("what a run took is what it says, however late its worker hears of its beginning and its end", async () => {

@@ -15,6 +15,8 @@ import { readAttempts, readRun } from "../../../src/runs/run_view.ts";
 import { ME, ok, withExecutor } from "../../support/executor_scene.ts";
 import { whileShut } from "../../support/stores.ts";
 import { waitFor } from "../../support/waiting.ts";
+import { english } from "../../../src/locale/english.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const FOREVER = new AbortController().signal;
 
@@ -49,7 +51,13 @@ Deno.test("a body that its machine has no room for is given back uncharged, and 
     const [order, next] = [await assigned(), await assigned()];
     await executor.accept(order);
     const lack = "No space left on device (os error 28): mkdir '/state/bodies/1'";
-    const lost = { kind: "LOST", error_summary: `Not started: ${lack}`, exit_code: null, unbegun: true, lack } as const;
+    const lost = {
+      kind: "LOST",
+      error_summary: stored("runs.end.not_started", { why: lack }),
+      exit_code: null,
+      unbegun: true,
+      lack,
+    } as const;
     bodies.get(order.job_run_id)?.end(lost);
     await waitFor("its end", () => Promise.resolve(executor.runs.length === 0 || undefined));
     const run = await readRun(sql, order.job_run_id);
@@ -79,7 +87,7 @@ Deno.test("an outcome that Postgres refuses fails its own run with the reason, a
     const [kept, refused] = [await readRun(sql, good.job_run_id), await readRun(sql, bad.job_run_id)];
     assert.deepEqual([kept?.state, kept?.result], ["SUCCEEDED", { done: true }]);
     assert.deepEqual([refused?.state, refused?.error_name], ["FAILED", "InvalidResult"]);
-    assert.match(refused?.error_summary ?? "", /SUCCEEDED could not be stored: .*out of range/);
+    assert.match(english(refused?.error_summary ?? ""), /SUCCEEDED could not be stored: .*out of range/);
     assert(!facts.some(({ name }) => name === "run.late_result"));
   });
 });

@@ -3,10 +3,11 @@ import assert from "node:assert/strict";
 import { z } from "zod";
 import { clockText } from "../../../src/admin/pages/jobs/clock_text.ts";
 import { complaintsText } from "../../../src/admin/parts/complaint_text.ts";
-import { partName, partText } from "../../../src/admin/parts/part_text.ts";
+import { partNameText, partText } from "../../../src/admin/parts/part_text.ts";
 import { problemText } from "../../../src/admin/pages/settings/problem_text.ts";
-import { alertText } from "../../../src/admin/parts/alert_text.ts";
-import { whyText } from "../../../src/admin/parts/why.tsx";
+import { waitText } from "../../../src/locale/wait_text.ts";
+import { message, stored } from "../../../src/locale/message.ts";
+import { partName } from "../../../src/nodes/check_part.ts";
 import { refusalText } from "../../../src/admin/refusals.ts";
 import type { RequestContext } from "../../../src/admin/request_context.ts";
 import type { Says } from "../../../src/job_options/complaint.ts";
@@ -17,7 +18,7 @@ import { ALERT_KINDS } from "../../../src/alerts/alerts.ts";
 import { json } from "../../../src/postgres/connection.ts";
 import { t } from "../../../src/locale/locale.ts";
 import { DEFAULT_SETTINGS, problemsIn } from "../../../src/settings/settings.ts";
-import type { Wait, Waits } from "../../../src/runs/wait_reason.ts";
+import { type Wait, type WaitCode, whereOf } from "../../../src/runs/wait_reason.ts";
 import { withAdmin } from "../../support/admin.ts";
 import { aDefinition, aRun } from "../../support/factories.ts";
 import { aFullHouse } from "../../support/full_house.ts";
@@ -26,39 +27,45 @@ const AT = "2026-11-22T00:00:00Z";
 const ON = { lang: "ja", zone: "Asia/Tokyo" } as RequestContext;
 
 /** One of each code: a code without a line here does not compile. */
-const WAITS: { [Code in Wait["code"]]: Extract<Wait, { code: Code }> } = {
-  dispatch_paused: { code: "dispatch_paused" },
-  job_removed: { code: "job_removed", job_name: "J" },
-  job_paused: { code: "job_paused", job_name: "J", by: "W", reason: "R" },
-  job_limit: { code: "job_limit", job_name: "J", running: 2, limit: 2 },
-  rate: { code: "rate", job_name: "J", count: 60, seconds: 1 },
-  resource_unknown: { code: "resource_unknown", resource: "R" },
-  resource_short: { code: "resource_short", resource: "R", needed: 2, free: 1, capacity: 3 },
-  nobody_there: { code: "nobody_there", node: "N" },
-  maintenance: { code: "maintenance", nodes: ["N"], by: "W", reason: "R" },
-  unavailable: { code: "unavailable", nodes: ["N"], problem: "P" },
-  busy: { code: "busy", nodes: ["N"], problem: "P" },
-  none_takes_work: { code: "none_takes_work", node: "" },
-  node_full: { code: "node_full", node: "N", load: 3, limit: 3 },
-  no_slot: { code: "no_slot", node: "G=A" },
-  no_code: { code: "no_code", job_name: "J", digest: "0123" },
-  canceling: { code: "canceling", by: "W" },
-  retry_at: { code: "retry_at", at: AT },
-  due_at: { code: "due_at", at: AT },
-  no_worker: { code: "no_worker" },
-  no_leader: { code: "no_leader" },
-  key_stopped: { code: "key_stopped", serial_key: "K", by: "W", reason: null },
-  behind_run: { code: "behind_run", run_id: 811, serial_key: "K" },
-  key_limit: { code: "key_limit", key: "K", running: 1, limit: 1 },
-  bulk_paused: { code: "bulk_paused", bulk_id: 7, by: "W", reason: null },
-  bulk_canceled: { code: "bulk_canceled", bulk_id: 7 },
-  bulk_full: { code: "bulk_full", bulk_id: 7, running: 8, limit: 8 },
-  other_node: { code: "other_node", node: "N" },
-  suspended: { code: "suspended", waits: [{ kind: "message", name: "M", until: AT }], number: 1 },
-  next: { code: "next" },
-  bulk_ending: { code: "bulk_ending" },
-  behind_bulk: { code: "behind_bulk", bulk_id: 7, serial_key: "K" },
-  interval: { code: "interval", at: AT },
+const WAITS: { [Code in WaitCode]: Wait<Code> } = {
+  dispatch_paused: { code: "dispatch_paused", params: {} },
+  job_removed: { code: "job_removed", params: { job_name: "J" } },
+  job_paused: { code: "job_paused", params: { job_name: "J", by: "W", reason: "R" } },
+  job_limit: { code: "job_limit", params: { job_name: "J", running: 2, limit: 2 } },
+  rate: { code: "rate", params: { job_name: "J", count: 60, seconds: 1 } },
+  resource_unknown: { code: "resource_unknown", params: { resource: "R" } },
+  resource_short: { code: "resource_short", params: { resource: "R", needed: 2, free: 1, capacity: 3 } },
+  nobody_there: { code: "nobody_there", params: { where: whereOf("N") } },
+  maintenance: { code: "maintenance", params: { nodes: ["N"], by: "W", reason: "R" } },
+  unavailable: { code: "unavailable", params: { nodes: ["N"], problems: ["P"] } },
+  busy: { code: "busy", params: { nodes: ["N"], problems: ["P"] } },
+  none_takes_work: { code: "none_takes_work", params: { where: null } },
+  node_full: { code: "node_full", params: { node: "N", load: 3, limit: 3 } },
+  no_slot: { code: "no_slot", params: { where: whereOf("G=A") } },
+  no_code: {
+    code: "no_code",
+    params: { job_name: "J", version: "0123", where: null, having: 0, only_leader: false, others: [] },
+  },
+  canceling: { code: "canceling", params: { by: "W" } },
+  retry_at: { code: "retry_at", params: { at: AT } },
+  due_at: { code: "due_at", params: { at: AT } },
+  suspended: {
+    code: "suspended",
+    params: { waits: [message("runs.suspended_for", { kind: "message", name: "M", until: AT })], more: 2 },
+  },
+  no_worker: { code: "no_worker", params: {} },
+  no_leader: { code: "no_leader", params: {} },
+  key_stopped: { code: "key_stopped", params: { serial_key: "K", by: "W", reason: null } },
+  behind_run: { code: "behind_run", params: { run_id: 811, serial_key: "K" } },
+  key_limit: { code: "key_limit", params: { key: "K", running: 1, limit: 1 } },
+  bulk_paused: { code: "bulk_paused", params: { bulk_id: 7, by: "W", reason: null } },
+  bulk_canceled: { code: "bulk_canceled", params: { bulk_id: 7 } },
+  bulk_full: { code: "bulk_full", params: { bulk_id: 7, running: 8, limit: 8 } },
+  other_node: { code: "other_node", params: { node: "N" } },
+  next: { code: "next", params: {} },
+  bulk_ending: { code: "bulk_ending", params: {} },
+  behind_bulk: { code: "behind_bulk", params: { bulk_id: 7, serial_key: "K" } },
+  interval: { code: "interval", params: { at: AT } },
 };
 
 /** As those are: what can be refused has words, or it does not compile. */
@@ -157,32 +164,26 @@ const COMPLAINTS: { [Code in Says["code"]]: Extract<Says, { code: Code }> } = {
 };
 
 Deno.test("each reason to wait is said in Japanese, times on the viewer's wall, and one that is not known as it came", () => {
-  for (const waits of Object.values(WAITS)) japanese(whyText(ON, { ...waits, text: "it waits for the test" } as Waits));
-  assert.match(whyText(ON, { ...WAITS.due_at, text: "" }), /2026-11-22 09:00:00/);
-  assert.match(
-    whyText({ ...ON, lang: "en" } as RequestContext, { ...WAITS.due_at, text: "" }),
-    /due at 2026-11-22 09:00:00/,
-  );
-  const failed = {
-    name: "disk",
-    ok: false,
-    value: "5 MB free",
-    message: "must be 100",
-    figures: { free_mb: 5 },
-    ms: 0,
-  };
-  const found = [{ node: "A", failed, checked: true }, { node: "B", checked: false }];
-  const several = whyText(ON, { ...WAITS.unavailable, found, text: "" });
-  assert.match(several, /A ディスク：空き 5 MB／B 確認がまだ終わっていません/);
+  for (const waits of Object.values(WAITS)) japanese(waitText(ON, waits));
+  assert.match(waitText(ON, WAITS.due_at), /2026-11-22 09:00:00/);
+  assert.match(waitText({ ...ON, lang: "en" }, WAITS.due_at), /due at 2026-11-22 09:00:00/);
+  const free = stored("nodes.check.free", { mb: 5 });
+  const problems = [
+    message("nodes.problem.of_node", {
+      node: "A",
+      problem: stored("nodes.problem.part", { part: partName("disk"), found: [free] }),
+    }),
+    message("nodes.problem.of_node", { node: "B", problem: message("nodes.problem.unchecked") }),
+  ];
+  const several = waitText(ON, { code: "unavailable", params: { nodes: ["A", "B"], problems } });
+  assert.match(several, /A ディスク：空き 5 MB、B 確認がまだ終わっていません/);
   japanese(several);
-  assert.equal(whyText(ON, { text: "of a newer leader" }), "of a newer leader");
-  assert.equal(whyText(ON, { code: "constructor", text: "of nobody" } as unknown as Waits), "of nobody");
+  assert.equal(waitText(ON, { code: "of_tomorrow", params: { n: 1 } }), 'of_tomorrow {"n":1}');
+  assert.equal(waitText(ON, { code: "constructor", params: {} }), "constructor {}");
 });
 
 Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese", () => {
-  const detail = { job_run_id: 1, due_at: AT, not_after: AT, since: AT, clock_skew_ms: 1, tries: 25, addresses: 6 };
   for (const kind of ALERT_KINDS) {
-    japanese(alertText(ON, { kind, message: "the run has failed", detail }));
     japanese(t(ON, `alerts.name.${kind}`));
     japanese(t(ON, `alerts.about.${kind}`));
   }
@@ -199,33 +200,20 @@ Deno.test("alerts, checks of nodes and changes of the clock are said in Japanese
   const settings = { ...DEFAULT_SETTINGS, node_max_load_percent: 100 };
   const { result } = judge({ ...measured, scripts: [] }, { settings, ms: 1 });
   for (const part of result.parts) {
-    japanese(partName("ja", part.name));
-    if (part.value) assert.doesNotMatch(partText("ja", part), /[a-z]{3,}/);
+    japanese(partNameText(ON, part.name));
+    if (part.value) assert.doesNotMatch(partText(ON, part), /[a-z]{3,}/);
   }
-  const silent = {
-    name: "connection",
-    ok: false,
-    value: "",
-    message:
-      "no worker answers: w-1: DEADLINE_EXCEEDED no answer came within 3000 ms; w-2: UNAVAILABLE no answer came within 5 ms",
-    figures: { silent: 2 },
-    ms: 0,
-  };
-  assert.equal(
-    partText("ja", silent),
-    "ワーカーが応答しません\nw-1: DEADLINE_EXCEEDED 3000 ms 以内に応答がありませんでした\nw-2: UNAVAILABLE 5 ms 以内に応答がありませんでした",
+  const each = [["w-1", 3_000], ["w-2", 5]] as const;
+  const workers = each.map(([worker_id, ms]) =>
+    message("nodes.check.silent_worker", { worker_id, code: "UNAVAILABLE", message: stored("rpc.no_answer", { ms }) })
   );
-  const local = {
-    ...silent,
-    value: "peers are told 127.0.0.1:7400, which leads to their own machine",
-    message: "no worker answers: w-1: UNAVAILABLE no answer came within 5 ms",
-    figures: { silent: 1, local: "127.0.0.1:7400" },
-  };
+  const silent = { value: "", message: stored("nodes.check.silent", { workers }) };
   assert.equal(
-    partText("ja", local),
-    "ワーカーが応答しません\nw-1: UNAVAILABLE 5 ms 以内に応答がありませんでした\n" +
-      "127.0.0.1:7400 はほかのマシンから届きません。そのワーカーの SCHEDULER_GRPC_HOST を設定してください",
+    partText(ON, silent),
+    "ワーカーが応答しません：w-1: UNAVAILABLE 3000 ms 以内に応答がありませんでした、w-2: UNAVAILABLE 5 ms 以内に応答がありませんでした",
   );
+  const local = { ...silent, value: stored("nodes.check.local_address", { address: "127.0.0.1:7400" }) };
+  assert.match(partText(ON, local), /^127\.0\.0\.1:7400 はほかのマシンから届きません。.*\nワーカーが応答しません/);
   const [after, until] = ["2026-11-22T00:00:00Z", "2027-11-22T00:00:00Z"].map((at) => Temporal.Instant.from(at));
   for (const [dst_gap, dst_overlap] of [["after", "first"], ["before", "second"], ["skip", "both"]] as const) {
     const spec = { schedule_type: "daily_at", schedule_value: "02:30", timezone: "Europe/Berlin" } as const;

@@ -16,6 +16,7 @@ import { readSchedules } from "../../../src/schedules/schedule_view.ts";
 import { pauseSchedules } from "../../../src/dispatch/pauses.ts";
 import { aDefinition, aWorker, type DefinitionRow } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
+import { stored } from "../../../src/locale/message.ts";
 
 const DAY = [3, 4, 5, 6].map((hour) => `2026-05-05T0${hour}:00:00Z`);
 const WHO = { actor: "test", reason: "to see" };
@@ -148,7 +149,7 @@ Deno.test("late slots are SKIPPED with the reason, and repeated: by hand, by fil
       assert.deepEqual([run.state, run.error_name, run.error_summary], [
         "SKIPPED",
         "Late",
-        "not started within 3600 s of its slot",
+        stored("runs.end.late", { seconds: 3600 }),
       ]);
     }
     assert.deepEqual(await readSlots(sql, slots), ["skipped", "skipped", "skipped", "skipped"]);

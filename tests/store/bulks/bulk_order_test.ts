@@ -3,6 +3,9 @@ import assert from "node:assert/strict";
 import { freeKey, stopKey } from "../../../src/dispatch/pauses.ts";
 import { aDefinition } from "../../support/factories.ts";
 import { type BulkScene, numbered, withBulks } from "../../support/bulk_scene.ts";
+import { waitLine } from "../../../src/locale/wait_text.ts";
+import { ENGLISH } from "../../../src/locale/english.ts";
+import type { Waits } from "../../../src/runs/wait_reason.ts";
 
 const KEY = "admin:7";
 
@@ -10,10 +13,10 @@ const KEY = "admin:7";
 async function aRunOfKey(scene: BulkScene, more: { priority?: number; runAt?: Date } = {}) {
   const { id } = await scene.client.enqueue("each", {}, { serialKey: KEY, ...more });
   const row = async () => {
-    const [row] = await scene.sql<{ state: string; why: string | null }[]>`
+    const [row] = await scene.sql<{ state: string; why: Waits | null }[]>`
       select state, wait_reason(r) as why from job_run r where id = ${id}`;
     assert(row);
-    return row;
+    return { ...row, why: row.why && waitLine(ENGLISH, row.why) };
   };
   return {
     id,
@@ -44,7 +47,7 @@ Deno.test("a run that is asked for after a bulk of its serial key waits until al
     }
     const [row] = await scene.sql`select state from job_run where id = ${other}`;
     assert.equal(row?.state, "RUNNING", "another key is another line");
-    const behind = `it is behind bulk ${bulk} of serial key "${KEY}"`;
+    const behind = `behind bulk ${bulk} of serial key "${KEY}"`;
     assert.deepEqual([await before_it_began.why(), await urgent.why()], [behind, behind]);
     await scene.round();
     assert.deepEqual([await before_it_began.state(), await urgent.state()], ["PENDING", "RUNNING"], "then by priority");
@@ -69,9 +72,9 @@ Deno.test("a bulk waits for the runs of its serial key that were asked for befor
       await scene.round();
       assert.equal(await run.state(), "RUNNING");
       assert.deepEqual(await scene.runs(bulk, ["PENDING", "RUNNING"]), []);
-      assert.equal((await scene.bulk(bulk)).wait_reason, `it is behind run ${run.id} of serial key "${KEY}"`);
-      if (next) assert.equal(await next.why(), `it is behind run ${run.id} of serial key "${KEY}"`);
-      assert.equal(await urgent.why(), next ? `it is behind run ${run.id} of serial key "${KEY}"` : await urgent.why());
+      assert.equal((await scene.bulk(bulk)).wait_reason, `behind run ${run.id} of serial key "${KEY}"`);
+      if (next) assert.equal(await next.why(), `behind run ${run.id} of serial key "${KEY}"`);
+      assert.equal(await urgent.why(), next ? `behind run ${run.id} of serial key "${KEY}"` : await urgent.why());
       await run.end();
     }
     await scene.round();
@@ -109,7 +112,7 @@ Deno.test("a bulk of a serial key that is stopped does not begin, and says so; o
       "FINISHED",
       [],
     ]);
-    assert.match((await scene.bulk(next)).wait_reason ?? "", /serial key "admin:7" is stopped by me: audit; let it go/);
+    assert.match((await scene.bulk(next)).wait_reason ?? "", /serial key "admin:7" is paused by me: audit; let it go/);
     await freeKey(scene.sql, KEY, by);
     await scene.round();
     await scene.round();

@@ -6,6 +6,10 @@ import { Term } from "../../../src/nodes/leadership.ts";
 import { sayWhy } from "../../../src/dispatch/dispatch_queues.ts";
 import { aDefinition } from "../../support/factories.ts";
 import { numbered, withBulks } from "../../support/bulk_scene.ts";
+import { english } from "../../../src/locale/english.ts";
+import { waitLine } from "../../../src/locale/wait_text.ts";
+import { ENGLISH } from "../../../src/locale/english.ts";
+import { type Waits, whereOf } from "../../../src/runs/wait_reason.ts";
 
 Deno.test("items become runs a few at a time, each once and in their order, and the last one's end ends the bulk", () =>
   withBulks(async (scene) => {
@@ -88,7 +92,8 @@ Deno.test("parallel that is changed by plain SQL binds from the next look on, al
     await scene.round();
     assert.deepEqual([(await scene.running(id)).length, (await scene.runs(id, ["PENDING"])).length], [5, 7]);
     const waits = await sql`select distinct wait_reason(r) as why, held from job_run r where state = 'PENDING'`;
-    assert.deepEqual([...waits], [{ why: `bulk ${id} runs 5 of at most 5 at once`, held: true }]);
+    const full = { code: "bulk_full", params: { bulk_id: id, running: 5, limit: 5 } };
+    assert.deepEqual([...waits], [{ why: full, held: true }]);
     await scene.end(id, 5);
     await scene.round();
     assert.deepEqual([(await scene.running(id)).length, (await scene.runs(id, ["PENDING"])).length], [5, 2]);
@@ -126,10 +131,12 @@ Deno.test("pause stops it within a look and says so; resume goes on; priority mo
     await sql`update job_run set priority = 120`;
     await scene.round();
     assert.deepEqual([(await scene.running(id)).length, (await scene.runs(id, ["PENDING"])).length], [0, 4]);
-    const rows = await sql`select distinct wait_reason(r) as why, priority from job_run r`;
-    const why = `is paused by client: license server down; resume it: deno task bulk resume ${id}`;
-    assert.deepEqual([...rows], [{ why: `bulk ${id} ${why}`, priority: 120 }]);
-    assert.equal((await scene.bulk(id)).wait_reason, `it ${why}`);
+    const rows = await sql<
+      { why: Waits; priority: number }[]
+    >`select distinct wait_reason(r) as why, priority from job_run r`;
+    const why = `bulk ${id} is paused by client: license server down; resume it: deno task bulk resume ${id}`;
+    assert.deepEqual(rows.map((row) => [waitLine(ENGLISH, row.why), row.priority]), [[why, 120]]);
+    assert.equal((await scene.bulk(id)).wait_reason, why);
     await sql`update bulk set state = 'RUNNING' where id = ${id}`;
     await client.changeBulk(id, { state: "RUNNING" }); // it has that state: nothing to change, nothing to note
     await client.changeBulk(id, { state: "RUNNING", parallel: 5 });
@@ -156,7 +163,7 @@ Deno.test("cancel ends what waits, asks what runs to end, feeds nothing more, an
     assert.deepEqual([(await scene.running(id)).length, (await scene.runs(id, ["CANCELED"])).length], [3, 1]);
     const [asked] =
       await sql`select count(*)::int, min(cancel_reason) as why from job_run where state = 'RUNNING' and cancel_requested_by = 'client'`;
-    assert.deepEqual(asked, { count: 3, why: `bulk ${id} is canceled: wrong list` });
+    assert.deepEqual([asked?.count, english(asked?.why)], [3, `bulk ${id} is canceled: wrong list`]);
     await assert.rejects(client.changeBulk(id, { state: "RUNNING" }), /Cannot change bulk \d+: it is canceled/);
     assert.equal((await scene.bulk(id)).finished_at, null);
     await sql`update job_run set state = 'CANCELED', finished_at = clock_timestamp() where state = 'RUNNING'`;
@@ -236,7 +243,7 @@ Deno.test("the interval is kept between feeds, and one that is shortened by plai
     await scene.end(id, 3);
     await scene.round();
     assert.equal((await scene.running(id)).length, 1);
-    assert.match((await scene.bulk(id)).wait_reason ?? "", /its interval: it feeds again at \d{4}-/);
+    assert.match((await scene.bulk(id)).wait_reason ?? "", /interval: the next batch starts at \d{4}-/);
     const [plan] = await sql`select extract(epoch from next_feed_at - fed_at)::float8 as seconds from bulk`;
     assert(Math.abs(plan?.seconds - 3600) < 60, `it is planned after ${plan?.seconds} s`);
     await sql`update bulk set fed_at = fed_at - interval '1 hour', next_feed_at = clock_timestamp() where id = ${id}`;
@@ -268,10 +275,9 @@ Deno.test("a bulk none of whose runs can start says what they wait for", () =>
     const [run] = await sql<{ id: number; job_definition_id: number }[]>`
       select id, job_definition_id from job_run where state = 'PENDING'`;
     assert(run);
-    const reason = "no worker is alive with labels gpu=x";
-    const parts = { code: "nobody_there", node: "gpu=x" } as const;
-    await sayWhy(sql, term, [{ job_definition_id: run.job_definition_id, node: "", reason, parts }]);
-    assert.equal((await scene.bulk(id)).wait_reason, reason);
+    const reason = { code: "nobody_there", params: { where: whereOf("gpu=x") } } as const;
+    await sayWhy(sql, term, [{ job_definition_id: run.job_definition_id, node: "", reason }]);
+    assert.match((await scene.bulk(id)).wait_reason ?? "", /^no worker is alive with labels gpu=x; start one/);
   }));
 
 Deno.test("a run that goes on when its bulk's priority changes has the new one when it is tried again", () =>
@@ -299,7 +305,7 @@ Deno.test("bulks of one serial key go one after another, their items in parallel
       await Promise.all([first, second, other].map(async ({ id }) => (await scene.running(id)).length));
     await scene.round();
     assert.deepEqual(await running(), [2, 0, 2]);
-    assert.equal((await scene.bulk(second.id)).wait_reason, `it is behind bulk ${first.id} of serial key "tenant:a"`);
+    assert.equal((await scene.bulk(second.id)).wait_reason, `behind bulk ${first.id} of serial key "tenant:a"`);
     await scene.end(first.id, 2);
     await scene.round();
     await client.changeBulk(first.id, { state: "PAUSED" });

@@ -17,10 +17,12 @@ import { aRun, aWorker } from "../../support/factories.ts";
 import { capacity, chosen, node, queue, run, worker } from "../../support/hall_scene.ts";
 import { withStores } from "../../support/stores.ts";
 import { Chance } from "../../chaos/stress/chance.ts";
+import { waitLine } from "../../../src/locale/wait_text.ts";
+import { ENGLISH } from "../../../src/locale/english.ts";
 
 const reasonOf = (one: RunQueue, place: CapacitySnapshot) => {
   const [admission] = admissionsOf([one], place) as [Admission];
-  return "reason" in admission ? admission.reason : `open for ${admission.room}`;
+  return "reason" in admission ? waitLine(ENGLISH, admission.reason) : `open for ${admission.room}`;
 };
 const names = ({ places }: { places: { worker_id: string }[] }) => places.map((one) => one.worker_id);
 const always = () => true;
@@ -224,7 +226,7 @@ Deno.test("a closed lane says why", () => {
   assert.match(reasonOf(queue({ removed: true }), place), /was removed/);
   assert.match(reasonOf(queue({ concurrency_limit: 3, running: 3 }), place), /3 of at most 3 runs of job "job"/);
   assert.match(reasonOf(queue({ resources: { license: 2 } }), place), /"license": 2 needed, 1 of 5 free/);
-  assert.match(reasonOf(queue({ resources: { gpu: 1 } }), place), /resource "gpu" is not known/);
+  assert.match(reasonOf(queue({ resources: { gpu: 1 } }), place), /resource "gpu" is not set/);
   assert.match(reasonOf(queue({ node: "n9" }), place), /no worker is alive on node "n9"; .*SCHEDULER_NODE_ID=n9/);
   assert.match(
     reasonOf(queue({ node: "gpu=1" }), place),
@@ -233,15 +235,15 @@ Deno.test("a closed lane says why", () => {
   assert.match(reasonOf(queue({ rate_count: 1, rate_seconds: 60, rate_wait_ms: 5 }), place), /at most 1 runs in 60 s/);
   const nodes = (more: Partial<NodeRow>) => capacity({ a: {} }, { nodes: [node("n1", more)] });
   const end = "; end that: deno task nodes set n1 --maintenance off";
-  assert.equal(reasonOf(queue(), nodes({ is_active: false })), `node "n1" is in maintenance${end}`);
+  assert.equal(reasonOf(queue(), nodes({ is_active: false })), `in maintenance: n1${end}`);
   const by_ops = { is_active: false, inactive_by: "ops", inactive_reason: "new disk" };
-  assert.equal(reasonOf(queue(), nodes(by_ops)), `node "n1" is in maintenance, says ops: new disk${end}`);
+  assert.equal(reasonOf(queue(), nodes(by_ops)), `in maintenance: n1 by ops: new disk${end}`);
   const away = { status: "unavailable", problem: "disk: 1 MB free" } as const;
-  assert.equal(reasonOf(queue(), nodes(away)), 'node "n1" is unavailable: disk: 1 MB free');
+  assert.equal(reasonOf(queue(), nodes(away)), "unavailable: n1 (disk: 1 MB free)");
   const fresh = { status: "unavailable", checked: false } as const;
-  assert.equal(reasonOf(queue(), nodes(fresh)), 'node "n1" is unavailable: its check has not passed yet');
+  assert.equal(reasonOf(queue(), nodes(fresh)), "unavailable: n1 (its check has not passed yet)");
   const busy = { status: "busy", problem: "load: 9 % per core of 2" } as const;
-  assert.equal(reasonOf(queue(), nodes(busy)), 'node "n1" is busy: load: 9 % per core of 2');
+  assert.equal(reasonOf(queue(), nodes(busy)), "busy: n1 (load: 9 % per core of 2)");
   assert.match(reasonOf(queue(), capacity({ a: { load: 2 } })), /no free slot/);
   assert.match(reasonOf(queue(), capacity({ a: { state: "DRAINING" } })), /draining/);
   assert.match(reasonOf(queue(), capacity({}, { paused: true })), /all dispatch is paused/);

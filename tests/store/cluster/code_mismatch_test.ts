@@ -14,6 +14,8 @@ import { LIMITS } from "../../support/alert_limits.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { OTHER_CODE, type Reply, withLeader } from "../../support/leader_scene.ts";
 import { withStores } from "../../support/stores.ts";
+import { english } from "../../../src/locale/english.ts";
+import { versionsOf, whereOf } from "../../../src/runs/wait_reason.ts";
 
 const NEW = "06edc18aaaaa";
 const MISSING = { found: null, problem: "hello.ts is missing" };
@@ -207,8 +209,8 @@ Deno.test("one alert for each job and version that nobody has, open until somebo
     await later(sql, 61);
     assert.deepEqual(await changes(sql, term), ["opened code.missing hello 06edc18"]);
     const [alert] = await listAlerts(sql, { open: true });
-    assert.equal(alert?.message, "no worker has version 06edc18 of hello (2 have e17994f)");
-    assert.deepEqual(alert?.detail, { job_name: "hello", digest: NEW, others: [{ digest: OTHER_CODE, workers: 2 }] });
+    assert.equal(english(alert?.message ?? ""), "no worker has version 06edc18 of hello (2 have e17994f)");
+    assert.deepEqual(alert?.detail, { job_name: "hello", digest: NEW });
 
     await aWorker(sql, { worker_id: "w3" });
     assert.deepEqual(await changes(sql, term), [], "one that came has not looked yet");
@@ -237,17 +239,19 @@ Deno.test("a job pinned to a node whose workers lack the code opens an alert tha
     await aRun(sql, { job_definition_id: id, node: "n2", due_at });
     await reportCode(sql, "w1", []);
     await says(sql, "w2", id, OTHER_CODE);
-    const others = [{ digest: OTHER_CODE, workers: 1 }];
-    const parts = { code: "no_code" as const, job_name: "hello", digest: NEW, node: "n2", having: 0, others };
-    const why = { job_definition_id: id, node: "n2", reason: "x" };
-    await sayWhy(sql, term, [{ ...why, parts }]);
+    const others = versionsOf([{ digest: OTHER_CODE, workers: 1 }]);
+    const what = { job_name: "hello", digest: NEW, version: NEW.slice(0, 7), where: whereOf("n2"), only_leader: false };
+    const why = { job_definition_id: id, node: "n2" };
+    const lacked = (having: number) =>
+      sayWhy(sql, term, [{ ...why, reason: { code: "no_code", params: { ...what, having, others } } }]);
+    await lacked(0);
     assert.deepEqual(await changes(sql, term), [], "a deploy takes a moment, and what it waits for is not overdue");
     await sql`update queue_block_reason set since = since - interval '61 s'`;
     assert.deepEqual(await changes(sql, term), ["opened code.missing hello 06edc18 n2"]);
     const [alert] = await listAlerts(sql, { open: true });
-    assert.equal(alert?.message, 'no worker on node "n2" has version 06edc18 of hello (1 has e17994f)');
-    assert.deepEqual(alert?.detail, { job_name: "hello", digest: NEW, node: "n2", others });
-    await sayWhy(sql, term, [{ ...why, parts: { ...parts, having: 1 } }]);
+    assert.equal(english(alert?.message ?? ""), 'no worker on node "n2" has version 06edc18 of hello (1 has e17994f)');
+    assert.deepEqual(alert?.detail, { job_name: "hello", digest: NEW, node: "n2" });
+    await lacked(1);
     assert.deepEqual((await changes(sql, term)).sort(), [
       "closed code.missing hello 06edc18 n2",
       "opened run.overdue hello",

@@ -119,7 +119,7 @@ const STATEMENTS: Record<string, Scene> = {
   sayWhy: async (sql) => {
     const { id } = await aDefinition(sql);
     return (term) =>
-      sayWhy(sql, term, [{ job_definition_id: id, node: "", reason: "test", parts: { code: "no_slot", node: "" } }]);
+      sayWhy(sql, term, [{ job_definition_id: id, node: "", reason: { code: "no_slot", params: { where: null } } }]);
   },
   detachSilent: async (sql) => {
     const { worker_id } = await aWorker(sql);

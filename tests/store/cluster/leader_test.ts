@@ -20,6 +20,7 @@ import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { IDLE, type Reply, withLeader } from "../../support/leader_scene.ts";
 import { withStores } from "../../support/stores.ts";
 import { waitFor } from "../../support/waiting.ts";
+import { english } from "../../../src/locale/english.ts";
 
 Deno.test("runs whose code no worker has hide none of those behind them", async () => {
   const reply: Reply = (order) => order.digest === "not deployed" ? "OTHER_CODE" : "ACCEPTED";
@@ -46,7 +47,7 @@ Deno.test("runs that wait for another node hide none of those behind them", asyn
     for (let n = 0; n < 3; n++) await round();
     assert.deepEqual(orders.map((order) => order.job_run_id), [behind.id]);
     const says = await sql`select distinct wait_reason(r) as why from job_run r where state = 'RETRYING'`;
-    assert.deepEqual(says.map(({ why }) => why), ['it failed on node "idle", and waits for room on another one']);
+    assert.deepEqual(says.map(({ why }) => why), [{ code: "other_node", params: { node: "idle" } }]);
   });
 });
 
@@ -236,7 +237,7 @@ Deno.test("after an outage: slots that are late by the setting are SKIPPED befor
     assert.equal(each?.length, 100);
     for (const { state, age_s, error_summary } of each ?? []) {
       assert.equal(state, age_s > 3_600 ? "SKIPPED" : "ASSIGNED", `${age_s} s old`);
-      if (state === "SKIPPED") assert.match(error_summary ?? "", /not started within 3600 s of its slot/);
+      if (state === "SKIPPED") assert.match(english(error_summary ?? ""), /not started within 3600 s of its slot/);
     }
     assert.deepEqual(daily?.map(({ state, age_s }) => [state, age_s > 4 * 3_600]), [["ASSIGNED", true]]);
     assert.equal(orders.length, runs.filter(({ state }) => state === "ASSIGNED").length);

@@ -12,6 +12,8 @@ import { type Assignment, assignRuns, finishRuns, startRuns } from "../../../src
 import { candidates, readDispatchSnapshot } from "../../../src/dispatch/dispatch_queues.ts";
 import { aDefinition, aRun, aTerm, aWorker } from "../../support/factories.ts";
 import { withStores } from "../../support/stores.ts";
+import { waitLine } from "../../../src/locale/wait_text.ts";
+import { ENGLISH } from "../../../src/locale/english.ts";
 
 const ME = "w-me";
 const HOUR_MS = 3_600_000;
@@ -247,8 +249,8 @@ for (const outcome of ["FAILED", "TIMED_OUT"] as const) {
       assert.deepEqual(await next(), []);
       const [why] = await sql`select wait_reason(r) as reason from job_run r where id = ${two}`;
       assert.equal(
-        why?.reason,
-        `serial key "k" is stopped by system: run ${one} ended ${outcome}; let it go: deno task queue unblock "k"`,
+        waitLine(ENGLISH, why?.reason),
+        `serial key "k" is paused by system: run ${one} ended ${outcome}; let it go: deno task queue unblock "k"`,
       );
       await sql`delete from serial_key_pause`;
       assert.deepEqual(await next(), [two]);

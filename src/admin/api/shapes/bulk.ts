@@ -1,5 +1,5 @@
 /** Bulks as the API takes and gives them. */
-import { count, id, jobName, page, priority, text, time, Waits, warnings, z } from "./fields.ts";
+import { count, id, jobName, page, priority, said, text, time, Waits, warnings, z } from "./fields.ts";
 
 const word = z.string().nullable();
 const seconds = z.number().nullable().openapi({ description: "Of the last hundred bodies; null: too few have ended" });
@@ -50,7 +50,7 @@ export const Bulk = z.object({
   done_to: time.nullable(),
   created_by: z.string(),
   changed_by: word,
-  reason: word,
+  ...said("reason"),
   created_at: time,
   started_at: time.nullable(),
   finished_at: time.nullable(),

@@ -34,6 +34,16 @@ export const reason = text(500).optional().openapi({
   description: "Why: kept in the audit",
   example: "license server down",
 });
+const Message = z.object({ code: z.string(), params: z.record(z.string(), z.unknown()) }).openapi("Message", {
+  description: "What the engine says, for programs: a code, and what it is about",
+  example: { code: "runs.end.late", params: { seconds: 3600 } },
+});
+
+/** A text of a person or a job; or one of the engine, whose code and params then stand beside it. */
+export function said<Name extends string>(name: Name, text: z.ZodType = z.string().nullable()) {
+  return { [name]: text, [`${name}_message`]: Message.optional() } as Record<Name | `${Name}_message`, z.ZodType>;
+}
+
 /** What was taken, and is most likely a mistake. Left out when there is none. */
 export const warnings = z.array(z.string()).optional().openapi({
   description: "Such as keys of args that the job's schema does not have; left out when there are none",
@@ -61,16 +71,14 @@ export const priorityIn = z.union([priority, text(40)]).transform((given, contex
 export const limit = z.string().regex(/^\d{1,4}$/).transform(Number).pipe(z.int().min(1).max(500)).default(50)
   .openapi({ type: "integer", minimum: 1, maximum: 500, default: 50, description: "So many at most" });
 
-/** Codes and parts: runs/wait_reason.ts. */
-export const Waits = z.looseObject({ text: z.string(), code: z.string().optional() }).nullable().openapi("Waits", {
-  description: "The reason for programs: a code and what it is about, beside the sentence",
-  example: {
-    code: "behind_run",
-    run_id: 811,
-    serial_key: "device:7",
-    text: 'it is behind run 811 of serial key "device:7"',
+/** Codes and params: runs/wait_reason.ts. */
+export const Waits = z.object({ code: z.string(), params: z.record(z.string(), z.unknown()) }).nullable().openapi(
+  "Waits",
+  {
+    description: "The reason for programs: a code, and what it is about",
+    example: { code: "behind_run", params: { run_id: 811, serial_key: "device:7" } },
   },
-});
+);
 
 /** One page, the newest first unless said otherwise. */
 export function page<Item extends z.ZodType>(item: Item) {

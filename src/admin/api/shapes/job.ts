@@ -1,6 +1,6 @@
 /** Jobs and their schedules as the API gives them. */
 import { SCHEDULE_KINDS } from "../../../schedule_kinds/kinds.ts";
-import { count, id, jobName, json, priority, State, time, z } from "./fields.ts";
+import { count, id, jobName, json, priority, said, State, time, z } from "./fields.ts";
 
 const word = z.string().nullable();
 
@@ -57,7 +57,7 @@ export const JobOptionShown = z.object({
   name: z.string().openapi({ description: "As in a job's file", example: "retry.max" }),
   value: json.openapi({ description: "What holds" }),
   file_value: json.openapi({ description: "What the file says, where something else is set; null: it has none" }),
-  override: z.object({ set_at: time, set_by: z.string(), reason: z.string() }).nullable().openapi({
+  override: z.object({ set_at: time, set_by: z.string(), ...said("reason", z.string()) }).nullable().openapi({
     description: "null: the file's value holds",
   }),
 }).openapi("JobOption");

@@ -1,16 +1,16 @@
 /** Nodes, workers and the leader as the API gives them. */
-import { count, time, z } from "./fields.ts";
+import { count, said, time, z } from "./fields.ts";
 
 const word = z.string().nullable();
 
 const Check = z.object({
   worker_id: word.openapi({ description: "Who was asked; null: there was nobody" }),
-  problem: word,
+  ...said("problem"),
   parts: z.array(z.object({
     name: z.string(),
     ok: z.boolean(),
-    value: z.string(),
-    message: z.string(),
+    ...said("value", z.string()),
+    ...said("message", z.string()),
     ms: z.number(),
   })),
 });
@@ -21,9 +21,9 @@ export const Node = z.object({
   status: z.enum(["available", "busy", "unavailable"]),
   labels: z.record(z.string(), z.string()),
   max_concurrent: count.nullable().openapi({ description: "null: as many as its workers have slots" }),
-  problem: word.openapi({ description: "What its last check found wrong" }),
+  ...said("problem", word.openapi({ description: "What its last check found wrong" })),
   inactive_by: word,
-  inactive_reason: word,
+  ...said("inactive_reason"),
   workers: count.openapi({ description: "Alive on it" }),
   load: count.openapi({
     description:
@@ -43,7 +43,7 @@ export const Worker = z.object({
   role: z.enum(["leader", "subleader", "worker"]),
   state: z.enum(["ACTIVE", "DRAINING", "DETACHED", "DEAD"]),
   detached_by: word,
-  detach_reason: word,
+  ...said("detach_reason"),
   load: count,
   slots: count,
   grpc_host: z.string(),

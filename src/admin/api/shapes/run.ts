@@ -1,5 +1,5 @@
 /** Runs as the API gives them. */
-import { count, id, jobName, json, page, priority, Source, State, time, Waits, warnings, z } from "./fields.ts";
+import { count, id, jobName, json, page, priority, said, Source, State, time, Waits, warnings, z } from "./fields.ts";
 
 const word = z.string().nullable();
 const maybeTime = time.nullable();
@@ -18,7 +18,7 @@ const RUN = {
   result: json.openapi({ description: "What the body returned; null until then" }),
   exit_code: z.int().nullable(),
   error_name: word,
-  error_summary: word,
+  ...said("error_summary"),
   progress: z.number().nullable().openapi({ description: "Share, 0 to 1", example: 0.5 }),
   progress_message: word,
   scheduled_for: time,
@@ -39,7 +39,7 @@ const RUN = {
   rerun_of: id.nullable().openapi({ description: "The ended run that this one repeats" }),
   cancel_requested_at: maybeTime,
   cancel_requested_by: word,
-  cancel_reason: word,
+  ...said("cancel_reason"),
   wait_reason: word.openapi({
     description: "Why it has not started, in one sentence; null once it has",
     example: 'it is behind run 811 of serial key "device:7"',
@@ -62,7 +62,7 @@ const Attempt = z.object({
   outcome: z.enum(["FAILED", "TIMED_OUT", "LOST", "GIVEN_BACK", "SUSPENDED"]),
   exit_code: z.int().nullable(),
   error_name: word,
-  error_summary: word,
+  ...said("error_summary"),
 }).openapi("Attempt", { description: "An execution that ended without deciding the run" });
 
 export const RunWithAttempts = z.object({ ...RUN, attempts: z.array(Attempt) }).openapi("RunWithAttempts");

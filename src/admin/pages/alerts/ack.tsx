@@ -1,11 +1,10 @@
 /** Saying that somebody has seen an alert: its button, what it asks, and what comes of it. On each page that lists alerts. */
 import { acknowledgeAlert } from "../../../actions/system_actions.ts";
 import type { Alert } from "../../../alerts/alerts.ts";
-import { alertText } from "../../parts/alert_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { type ActionContext, type Done, idParam, may, type RequestContext } from "../../request_context.ts";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 /** Nothing for who may not. */
 export function AckButton({ on, alert }: { on: RequestContext; alert: Alert }) {
@@ -27,7 +26,7 @@ export function AckDialogs({ on, alerts }: { on: RequestContext; alerts: Alert[]
           action={`${on.path}/${one.id}/ack`}
           verb={t(on, "alerts.ack")}
         >
-          <p>{alertText(on, one)}</p>
+          <p>{saidText(on, one.message)}</p>
           <p>{t(on, "alerts.ack_text")}</p>
         </ConfirmDialog>
       ))}

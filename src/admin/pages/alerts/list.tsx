@@ -1,7 +1,5 @@
 /** What somebody should look at now, what was lately, and whether the webhook hears of it. */
 import { type Alert, type AlertKind, type DeliveryView, listAlerts, readDelivery } from "../../../alerts/alerts.ts";
-import { engineText } from "../../parts/engine_text.ts";
-import { alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -11,7 +9,7 @@ import { TargetLink } from "../../parts/target.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { AckButton, AckDialogs } from "./ack.tsx";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 const MOST_OPEN = 200;
 const MOST_RECENT = 50;
@@ -75,7 +73,7 @@ function TestResult({ on, test }: { on: RequestContext; test: DeliveryView }) {
     return (
       <Problem
         title={t(on, "alerts.test_refused", { tries: test.attempts })}
-        text={engineText(on.lang, test.last_error)}
+        text={saidText(on, test.last_error)}
       />
     );
   }
@@ -128,11 +126,7 @@ function columnsOf(on: RequestContext, open: boolean): TableColumn<Alert>[] {
       head: t(on, "alerts.told"),
       kind: "wide",
       cell: (one) =>
-        one.told_at
-          ? <Time on={on} at={one.told_at} />
-          : one.last_error
-          ? engineText(on.lang, one.last_error)
-          : <Nothing />,
+        one.told_at ? <Time on={on} at={one.told_at} /> : one.last_error ? saidText(on, one.last_error) : <Nothing />,
     },
     { head: t(on, "alerts.seen"), cell: (one) => <Seen on={on} alert={one} open={open} /> },
   ];
@@ -140,12 +134,12 @@ function columnsOf(on: RequestContext, open: boolean): TableColumn<Alert>[] {
 
 function Message({ on, alert }: { on: RequestContext; alert: Alert }) {
   const { job_run_id } = (alert.detail ?? {}) as { job_run_id?: unknown };
-  const text = <span class="said">{alertText(on, alert)}</span>;
+  const text = <span class="said">{saidText(on, alert.message)}</span>;
   return typeof job_run_id === "number" ? <a href={link(on, `/runs/${job_run_id}`)}>{text}</a> : text;
 }
 
 function Seen({ on, alert, open }: { on: RequestContext; alert: Alert; open: boolean }) {
-  if (alert.acked_by) return <span title={engineText(on.lang, alert.ack_reason ?? "")}>{alert.acked_by}</span>;
+  if (alert.acked_by) return <span title={saidText(on, alert.ack_reason ?? "")}>{alert.acked_by}</span>;
   if (!open || !may(on, "operator")) return <Nothing />;
   return <AckButton on={on} alert={alert} />;
 }

@@ -1,6 +1,5 @@
 /** Who did what to what, and why, the newest first, by a filter that stands in the URL. */
 import { type AuditEntry, listAudit, listAuditActions, listAuditActors } from "../../../access/audit.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { Filters, TextField, TimeField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
@@ -12,7 +11,7 @@ import { link, type Page, type RequestContext } from "../../request_context.ts";
 import { differencesOf } from "./differences.ts";
 import { type WantedActions, wantedActions } from "./filter.ts";
 import { MOST_KEPT } from "./keep.ts";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 export async function showAudit(on: RequestContext): Promise<Page> {
   const wanted = wantedActions(on);
@@ -86,7 +85,7 @@ function columnsOf(on: RequestContext): TableColumn<AuditEntry>[] {
     {
       head: t(on, "audit.reason"),
       kind: "text",
-      cell: (act) => <span class="said">{engineText(on.lang, act.reason ?? "")}</span>,
+      cell: (act) => <span class="said">{saidText(on, act.reason ?? "")}</span>,
     },
   ];
 }

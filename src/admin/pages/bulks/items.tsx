@@ -2,7 +2,6 @@
 import { type ItemState, type ItemView, listItems } from "../../../bulks/bulk_items.ts";
 import { readBulk } from "../../../bulks/bulk_view.ts";
 import { STATES } from "../../../runs/run_states.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Choice, Filters } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -11,7 +10,8 @@ import { edgeOf, PAGE_SIZE } from "../../parts/pager.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing } from "../../parts/time.tsx";
 import { idParam, link, type Page, PageError, type RequestContext } from "../../request_context.ts";
-import { t } from "../../../locale/locale.ts";
+import { firstLine } from "../../../platform/text.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 const SHOWN: readonly ItemState[] = [...STATES, "UNFED"];
 
@@ -84,9 +84,7 @@ function columnsOf(on: RequestContext): TableColumn<ItemView>[] {
     {
       head: t(on, "bulks.error"),
       kind: "main",
-      cell: (item) => (
-        <span class="line">{engineText(on.lang, item.error_summary?.split("\n")[0] ?? item.error_name ?? "")}</span>
-      ),
+      cell: (item) => <span class="line">{firstLine(saidText(on, item.error_summary ?? item.error_name ?? ""))}</span>,
     },
     {
       head: t(on, "bulks.duration"),

@@ -7,7 +7,7 @@ import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { whyText } from "../../parts/why.tsx";
+import { waitText } from "../../../locale/wait_text.ts";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { bandText, countText, endedOf, rateText } from "./figures.tsx";
 import { t } from "../../../locale/locale.ts";
@@ -80,7 +80,7 @@ function columnsOf(on: RequestContext): TableColumn<BulkView>[] {
 
 /** Of one that does not go on: why. */
 function whenDone(on: RequestContext, bulk: BulkView): string {
-  return bulk.done_to === null && bulk.waits ? whyText(on, bulk.waits) : bandText(on, bulk);
+  return bulk.done_to === null && bulk.waits ? waitText(on, bulk.waits) : bandText(on, bulk);
 }
 
 function Progress({ on, bulk }: { on: RequestContext; bulk: BulkView }) {

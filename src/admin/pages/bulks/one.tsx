@@ -2,7 +2,6 @@
 import { type Aftermath, type FailureKind, failureKinds, readAftermath, readPace } from "../../../bulks/bulk_items.ts";
 import { type BulkView, readBulk } from "../../../bulks/bulk_view.ts";
 import { durationText } from "../../assets/ago.js";
-import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -13,7 +12,8 @@ import { Why } from "../../parts/why.tsx";
 import { idParam, link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { bandText, Counts, countText, endedOf, rateText, shareText } from "./figures.tsx";
 import { PaceChart, PaceControls, SLICES } from "./pace.tsx";
-import { t } from "../../../locale/locale.ts";
+import { firstLine } from "../../../platform/text.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 const KINDS_SHOWN = 8;
 
@@ -175,7 +175,7 @@ function Failures({ on, kinds }: { on: RequestContext; kinds: FailureKind[] }) {
             head: t(on, "table.head"),
             unseen: true,
             kind: "main",
-            cell: (kind) => <span class="line">{engineText(on.lang, kind.error_summary?.split("\n")[0] ?? "")}</span>,
+            cell: (kind) => <span class="line">{firstLine(saidText(on, kind.error_summary ?? ""))}</span>,
           },
         ]}
       />
@@ -207,7 +207,7 @@ function Details({ on, bulk, after }: Shown) {
           [t(on, "bulks.started"), bulk.started_at && <Time on={on} at={bulk.started_at} />],
           [t(on, "bulks.finished"), bulk.finished_at && <Time on={on} at={bulk.finished_at} />],
           [t(on, "bulks.changed_by"), bulk.changed_by],
-          [t(on, "bulks.reason"), engineText(on.lang, bulk.reason ?? "")],
+          [t(on, "bulks.reason"), saidText(on, bulk.reason ?? "")],
         ].filter((pair): pair is [string, string] => pair[1] !== false)}
       />
     </section>

@@ -5,20 +5,20 @@ import { readDefinition, readFollowers, type StoredDefinition } from "../../../d
 import type { JobView } from "../../../runs/job_view.ts";
 import { readOverrides } from "../../../definitions/override_rows.ts";
 import { listRunsOf, type RunView } from "../../../runs/run_view.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State } from "../../parts/badge.tsx";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, Empty, KeyValues } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Time } from "../../parts/time.tsx";
-import { whyText } from "../../parts/why.tsx";
+import { waitText } from "../../../locale/wait_text.ts";
 import { link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { countText, readJob } from "./acts.ts";
 import { Count, JobBadges } from "./list.tsx";
 import { OptionTable, ResetDialogs } from "./option_table.tsx";
 import { belongsTo, PauseReason, ScheduleCards, ScheduleDialogs } from "./schedules.tsx";
-import { t } from "../../../locale/locale.ts";
+import { firstLine } from "../../../platform/text.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 const RUNS_SHOWN = 10;
 
@@ -210,7 +210,7 @@ function Runs({ on, job, runs }: { on: RequestContext; job: JobView; runs: RunVi
               kind: "main",
               cell: (run) => (
                 <span class="line">
-                  {run.waits ? whyText(on, run.waits) : engineText(on.lang, run.error_summary?.split("\n")[0] ?? "")}
+                  {run.waits ? waitText(on, run.waits) : firstLine(saidText(on, run.error_summary ?? ""))}
                 </span>
               ),
             },

@@ -2,12 +2,11 @@
 import type { JobOption } from "../../../job_options/overridable.ts";
 import type { Json } from "../../../job.ts";
 import type { JobView } from "../../../runs/job_view.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
 import { link, may, type RequestContext } from "../../request_context.ts";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 export function OptionTable({ on, job, options }: { on: RequestContext; job: JobView; options: JobOption[] }) {
   return (
@@ -68,7 +67,7 @@ export function OptionRows({ on, options, short = "" }: { on: RequestContext; op
 }
 
 function Reason({ on, reason }: { on: RequestContext; reason: string }) {
-  const text = engineText(on.lang, reason);
+  const text = saidText(on, reason);
   return <span class="line" title={text}>{text}</span>;
 }
 

@@ -3,7 +3,6 @@ import { type JobOption, optionsOf } from "../../../job_options/overridable.ts";
 import { type Json, PRIORITIES } from "../../../job.ts";
 import { readDefinition } from "../../../definitions/definition_rows.ts";
 import { readOverrides } from "../../../definitions/override_rows.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import {
   type ActionContext,
   type Done,
@@ -14,7 +13,7 @@ import {
 } from "../../request_context.ts";
 import { valueText } from "./option_table.tsx";
 import { setBeside, setForm, wasName } from "./set_form.tsx";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 const CHOICES: Record<string, string[]> = {
   enabled: ["true", "false"],
@@ -82,7 +81,7 @@ function optionsPage(
               <input type="hidden" name={wasName(one.name)} value={boxText(one)} />
               <small class="hint">
                 {t(on, "jobs.file_says")}: {one.override ? valueText(on, one.file_value) : valueText(on, one.value)}
-                {one.override && ` · ${one.override.set_by}: ${engineText(on.lang, one.override.reason)}`}
+                {one.override && ` · ${one.override.set_by}: ${saidText(on, one.override.reason)}`}
               </small>
             </div>
           ))}

@@ -4,7 +4,6 @@ import { previewOf, wallTextOf } from "../../../schedules/preview.ts";
 import type { StoredDefinition, StoredSchedule } from "../../../definitions/definition_rows.ts";
 import type { JobView } from "../../../runs/job_view.ts";
 import { Badge } from "../../parts/badge.tsx";
-import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, DialogButton } from "../../parts/dialog.tsx";
 import { KeyValues } from "../../parts/notes.tsx";
 import { unreadableText } from "../../parts/complaint_text.ts";
@@ -13,7 +12,7 @@ import { Time } from "../../parts/time.tsx";
 import { link, may, type RequestContext } from "../../request_context.ts";
 import { OptionRows } from "./option_table.tsx";
 import { clockText } from "./clock_text.ts";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 const FIRES_SHOWN = 5;
 
@@ -41,7 +40,7 @@ export function ScheduleCards({ on, job, definition, options }: Shown & { option
 
 /** What whoever paused it said, in their own words. */
 export function PauseReason({ on, of }: { on: RequestContext; of: { paused_reason: string | null } }) {
-  return of.paused_reason && <q>{engineText(on.lang, of.paused_reason)}</q>;
+  return of.paused_reason && <q>{saidText(on, of.paused_reason)}</q>;
 }
 
 function Card(

@@ -4,13 +4,12 @@ import type { NodeListing } from "../../../nodes/node_health.ts";
 import type { WorkerListing } from "../../../nodes/workers.ts";
 import { versionOf } from "../../../runs/wait_reason.ts";
 import type { RunView } from "../../../runs/run_view.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { Badge, State, type Tone } from "../../parts/badge.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
 import { problemOf } from "../../parts/part_text.ts";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 const STATUS: Record<NodeListing["status"], { tone: Tone; sign: string }> = {
   available: { tone: "good", sign: "✓" },
@@ -50,11 +49,11 @@ export function Role({ role }: { role: WorkerListing["role"] }) {
 /** Why it gets no work, in one line; "" when it does. */
 export function whyNot(on: RequestContext, node: NodeListing): string {
   if (!node.is_active) {
-    const reason = engineText(on.lang, node.inactive_reason ?? "");
+    const reason = saidText(on, node.inactive_reason ?? "");
     return [node.inactive_by ?? "", reason].filter((word) => word !== "").join(": ");
   }
   if (node.status === "available") return "";
-  return problemOf(on.lang, node) ?? (node.checked_at === null ? t(on, "nodes.never") : "");
+  return problemOf(on, node) ?? (node.checked_at === null ? t(on, "nodes.never") : "");
 }
 
 /** `most` null: nobody knows how much is too much. */

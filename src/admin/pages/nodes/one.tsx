@@ -12,7 +12,7 @@ import { link, may, type Page, PageError, type RequestContext } from "../../requ
 import { WorkDialogs } from "./dialogs.tsx";
 import { Carried, Labels, Load, MOST_RUNS, NodeStatus, whyNot, workerColumns, workerLink } from "./figures.tsx";
 import { labelsText } from "./given.ts";
-import { partName, partText } from "../../parts/part_text.ts";
+import { partNameText, partText } from "../../parts/part_text.ts";
 import { t } from "../../../locale/locale.ts";
 
 export async function showNode(on: RequestContext): Promise<Page> {
@@ -100,7 +100,7 @@ function Parts({ on, result, checking }: { on: RequestContext; result: CheckResu
         label={t(on, "nodes.parts")}
         rows={result.parts}
         columns={[
-          { head: t(on, "nodes.part"), cell: (part) => partName(on.lang, part.name) },
+          { head: t(on, "nodes.part"), cell: (part) => partNameText(on, part.name) },
           {
             head: t(on, "nodes.found"),
             cell: ({ ok }) => (
@@ -114,7 +114,7 @@ function Parts({ on, result, checking }: { on: RequestContext; result: CheckResu
           {
             head: t(on, "nodes.says"),
             kind: "main",
-            cell: (part) => <pre>{partText(on.lang, part)}</pre>,
+            cell: (part) => <pre>{partText(on, part)}</pre>,
           },
           { head: t(on, "nodes.check_took"), kind: "number", cell: ({ ms }) => ms === 0 ? "" : `${ms} ms` },
         ]}

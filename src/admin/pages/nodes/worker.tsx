@@ -3,7 +3,6 @@ import { addressText } from "../../../platform/text.ts";
 import { readWorker, type WorkerListing } from "../../../nodes/workers.ts";
 import { listCarried } from "../../../runs/run_view.ts";
 import { readSettings, type Settings } from "../../../settings/settings.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { DialogButton } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { KeyValues, Problem } from "../../parts/notes.tsx";
@@ -22,7 +21,7 @@ import {
   Skew,
   WorkerState,
 } from "./figures.tsx";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 type Worker = WorkerListing & { ended_at: Date | null };
 
@@ -44,7 +43,7 @@ export async function showWorker(on: RequestContext): Promise<Page> {
             <Problem
               title={t(on, "nodes.detached_by", {
                 who: worker.detached_by,
-                why: engineText(on.lang, worker.detach_reason ?? ""),
+                why: saidText(on, worker.detach_reason ?? ""),
               })}
             />
           )}

@@ -1,12 +1,11 @@
 /** Alerts that are open, with who has seen them: one line that is always there, so that a new one moves nothing, and the list above what is below. */
 import type { Alert } from "../../../alerts/alerts.ts";
-import { alertText } from "../../parts/alert_text.ts";
 import { Badge } from "../../parts/badge.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Time } from "../../parts/time.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
 import { AckButton } from "../alerts/ack.tsx";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 export const MOST_ALERTS = 20;
 
@@ -28,7 +27,7 @@ export function Alerts({ on, alerts }: { on: RequestContext; alerts: Alert[] }) 
           text={t(on, "overview.alerts_open", { n: alerts.length, more: alerts.length === MOST_ALERTS })}
         />
         <span class="line">
-          {[newest, ...others].map((one) => `${one.subject}: ${alertText(on, one)}`).join(" · ")}
+          {[newest, ...others].map((one) => `${one.subject}: ${saidText(on, one.message)}`).join(" · ")}
         </span>
       </summary>
       <AlertTable on={on} alerts={alerts} />
@@ -48,7 +47,7 @@ function AlertTable({ on, alerts }: { on: RequestContext; alerts: Alert[] }) {
           {
             head: t(on, "overview.what"),
             kind: "main",
-            cell: (one) => <span class="line" title={alertText(on, one)}>{alertText(on, one)}</span>,
+            cell: (one) => <span class="line" title={saidText(on, one.message)}>{saidText(on, one.message)}</span>,
           },
           { head: t(on, "overview.since"), kind: "wide", cell: (one) => <Time on={on} at={one.opened_at} /> },
           {

@@ -3,15 +3,14 @@ import { ACTIVE, WAITING } from "../../../runs/run_states.ts";
 import { listStoppedKeys, type QueueLine, readQueue, type StoppedKey } from "../../../dispatch/pauses.ts";
 import { readResources } from "../../../dispatch/dispatch_queues.ts";
 import { DispatchPaused, readDispatch } from "../../parts/dispatch.tsx";
-import { engineText } from "../../parts/engine_text.ts";
 import { ConfirmDialog, Csrf, DialogButton, ReasonField } from "../../parts/dialog.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Empty } from "../../parts/notes.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Nothing, Time } from "../../parts/time.tsx";
-import { whyText } from "../../parts/why.tsx";
+import { waitText } from "../../../locale/wait_text.ts";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 type Stock = Awaited<ReturnType<typeof readResources>>[number];
 
@@ -126,9 +125,9 @@ function jobColumns(on: RequestContext): TableColumn<QueueLine>[] {
 
 function whyIdle(on: RequestContext, { paused_by, paused_reason, waits, held, later, suspended }: QueueLine): string {
   if (paused_by !== null) {
-    return t(on, "queue.paused_by", { who: paused_by, why: engineText(on.lang, paused_reason ?? "") });
+    return t(on, "queue.paused_by", { who: paused_by, why: saidText(on, paused_reason ?? "") });
   }
-  const reasons = waits.map((one) => whyText(on, one));
+  const reasons = waits.map((one) => waitText(on, one));
   return [
     ...new Set(reasons),
     ...held > 0 ? [t(on, "queue.held", { n: held })] : [],
@@ -154,7 +153,7 @@ function keyColumns(on: RequestContext): TableColumn<StoppedKey>[] {
       kind: "number",
       cell: ({ job_run_id }) => job_run_id ? <a href={link(on, `/runs/${job_run_id}`)}>{job_run_id}</a> : <Nothing />,
     },
-    { head: t(on, "queue.reason"), kind: "main", cell: (key) => engineText(on.lang, key.reason ?? "") },
+    { head: t(on, "queue.reason"), kind: "main", cell: (key) => saidText(on, key.reason ?? "") },
     { head: t(on, "queue.by"), cell: (key) => key.stopped_by },
     { head: t(on, "queue.since"), kind: "wide", cell: (key) => <Time on={on} at={key.stopped_at} /> },
     ...(may(on, "operator") ? [act] : []),

@@ -2,7 +2,6 @@
 import { readDefinitions } from "../../../definitions/definition_rows.ts";
 import { findRuns, type RunView } from "../../../runs/run_view.ts";
 import { STATES } from "../../../runs/run_states.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Chips, Choice, Filters, TextField } from "../../parts/filters.tsx";
 import { Live } from "../../parts/live.tsx";
@@ -10,10 +9,11 @@ import { Code, Empty } from "../../parts/notes.tsx";
 import { edgeOf, PAGE_SIZE, pageOf, Pager } from "../../parts/pager.tsx";
 import { Table, type TableColumn } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
-import { whyText } from "../../parts/why.tsx";
+import { waitText } from "../../../locale/wait_text.ts";
 import { link, may, type Page, type RequestContext } from "../../request_context.ts";
 import { type RunListQuery, type RunSpan, SPANS, wantedRuns } from "./filter.ts";
-import { t } from "../../../locale/locale.ts";
+import { firstLine } from "../../../platform/text.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 export async function showRuns(on: RequestContext): Promise<Page> {
   const wanted = wantedRuns(on);
@@ -98,8 +98,8 @@ export function columnsOf(on: RequestContext): TableColumn<RunView>[] {
 /** In one line: why it waits, how far it is, or why it failed. */
 function noteOf(on: RequestContext, run: RunView): string {
   if (run.cancel_requested_by && !run.finished_at) return t(on, "runs.asked", { who: run.cancel_requested_by });
-  if (run.waits) return whyText(on, run.waits);
-  if (run.error_summary) return engineText(on.lang, run.error_summary.split("\n")[0] ?? "");
+  if (run.waits) return waitText(on, run.waits);
+  if (run.error_summary) return firstLine(saidText(on, run.error_summary));
   if (run.state === "RUNNING" && run.progress !== null) {
     return `${Math.round(run.progress * 100)} % ${run.progress_message ?? ""}`;
   }

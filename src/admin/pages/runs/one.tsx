@@ -5,7 +5,6 @@ import type { LogLineView } from "../../../runs/run_logs.ts";
 import { type AttemptView, readAttempts, readReruns, readRun, type RunView } from "../../../runs/run_view.ts";
 import { TERMINAL } from "../../../runs/run_states.ts";
 import { listSteps } from "../../../steps/run_steps.ts";
-import { engineText } from "../../parts/engine_text.ts";
 import { State } from "../../parts/badge.tsx";
 import { Live } from "../../parts/live.tsx";
 import { Code, KeyValues, Problem } from "../../parts/notes.tsx";
@@ -17,7 +16,7 @@ import { nodeLink, workerLink } from "../nodes/figures.tsx";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
 import { Steps, STEPS_SHOWN } from "./steps.tsx";
 import { Timeline } from "./timeline.tsx";
-import { t } from "../../../locale/locale.ts";
+import { saidText, t } from "../../../locale/locale.ts";
 
 /** What fits on a page; the rest is in `deno task runs logs`. */
 const LOG_LINES = 300;
@@ -90,7 +89,7 @@ function Now({ on, run }: { on: RequestContext; run: RunView }) {
         </p>
       )}
       {run.error_summary && (
-        <Problem title={run.error_name ?? t(on, "runs.error")} text={engineText(on.lang, run.error_summary)} />
+        <Problem title={run.error_name ?? t(on, "runs.error")} text={saidText(on, run.error_summary)} />
       )}
     </>
   );
@@ -110,7 +109,7 @@ function Attempts({ on, attempts }: { on: RequestContext; attempts: AttemptView[
           {
             head: t(on, "runs.error"),
             kind: "main",
-            cell: (one) => <pre>{engineText(on.lang, one.error_summary ?? "")}</pre>,
+            cell: (one) => <pre>{saidText(on, one.error_summary ?? "")}</pre>,
           },
           {
             head: t(on, "runs.took"),
