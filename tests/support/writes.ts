@@ -62,6 +62,11 @@ export class Writers {
 
   constructor(readonly modules: ReadonlyMap<string, Module>) {}
 
+  /** Of all that a file declares. */
+  waysIn(path: string): string[] {
+    return [...this.modules.get(path)?.declared.keys() ?? []].flatMap((name) => this.wayOf(path, name) ?? []);
+  }
+
   wayOf(path: string, name: string): string | undefined {
     const key = `${path}#${name}`;
     if (this.#found.has(key)) return this.#found.get(key);
