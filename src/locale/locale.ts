@@ -95,11 +95,11 @@ const KINDS: Record<number, ArgumentKind | undefined> = {
 };
 
 /** One set for all texts; instants reach it as texts, since the viewer's zone is not known when a text is compiled. */
-const NUMBERS: Record<Lang, Intl.NumberFormat> = { en: new Intl.NumberFormat("en"), ja: new Intl.NumberFormat("ja") };
-const PLURALS: Record<Lang, Intl.PluralRules> = { en: new Intl.PluralRules("en"), ja: new Intl.PluralRules("ja") };
+const numbers: Partial<Record<Lang, Intl.NumberFormat>> = {};
+const plurals: Partial<Record<Lang, Intl.PluralRules>> = {};
 const FORMATTERS = {
-  getNumberFormat: (lang: unknown) => NUMBERS[lang as Lang],
-  getPluralRules: (lang: unknown) => PLURALS[lang as Lang],
+  getNumberFormat: (lang: unknown) => numbers[lang as Lang] ??= new Intl.NumberFormat(lang as Lang),
+  getPluralRules: (lang: unknown) => plurals[lang as Lang] ??= new Intl.PluralRules(lang as Lang),
   getDateTimeFormat: () => ({ format: String }) as unknown as Intl.DateTimeFormat,
 };
 

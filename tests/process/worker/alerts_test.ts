@@ -93,7 +93,7 @@ Deno.test("each condition opens its alert once and closes it when it is over", a
     assert.deepEqual(await judged(sql, term), opened);
     assert.deepEqual(await judged(sql, term), [], "opened twice");
     const [bulk] = await sql`select message, detail from alert where kind = 'bulk.paused'`;
-    assert.equal(bulk?.message, '"import" of job late: too much of it failed');
+    assert.equal(english(bulk?.message), '"import" of job late: too much of it failed');
     assert.deepEqual(bulk?.detail, { bulk_id: 1, name: "import", job_name: "late" });
     await forceClose(sql, overdue, { actor: "test", reason: "test" });
     await sql`delete from serial_key_pause`;

@@ -133,6 +133,15 @@ const REFUSALS: { [Code in RefusalCode["code"]]: Extract<RefusalCode, { code: Co
   resource_unknown: { code: "resource_unknown", resource: "R", needed: 2 },
   resource_short: { code: "resource_short", resource: "R", needed: 2, capacity: 1 },
   misuse: { code: "misuse" },
+  forbidden: { code: "forbidden", needs: "R" },
+  reason_needed: { code: "reason_needed" },
+  too_many_tries: { code: "too_many_tries" },
+  settings_conflict: { code: "settings_conflict", text: "X" },
+  nothing_failed: { code: "nothing_failed", bulk_id: 7 },
+  input_unfit: {
+    code: "input_unfit",
+    found: z.object({ n: z.number() }).safeParse({ n: "x" }, { reportInput: true }).error?.issues ?? [],
+  },
 };
 
 const COMPLAINTS: { [Code in Says["code"]]: Extract<Says, { code: Code }> } = {
