@@ -237,11 +237,12 @@ export const backfill = action({
     skipped: z.boolean().meta({ description: "Repeat slots whose run was SKIPPED" }).default(false),
     parallel: whole(1, 1_000_000).meta({ description: "So many of the runs at once" }).default(1),
     priority: priority.meta({ description: "Of the runs" }),
+    alone: z.boolean().meta({ description: "Without the jobs that come after its own" }).optional(),
   }),
   audit: ["schedule.backfill", "bulk.start"],
   confirm: true,
-  async run({ sql, by }, { from, until, skipped, parallel, priority, ...which }) {
+  async run({ sql, by }, { from, until, skipped, parallel, priority, alone, ...which }) {
     const plan = await planBackfill(sql, which, { from, until, skipped });
-    return await makeBackfill(sql, plan, { ...by, parallel, priority: priorityNumber(priority) });
+    return await makeBackfill(sql, plan, { ...by, parallel, priority: priorityNumber(priority), alone });
   },
 });
