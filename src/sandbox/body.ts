@@ -209,6 +209,9 @@ export class RunningBody extends EndableBody implements StepBody {
       case "ask":
       case "waiting":
         return this.#hearSteps(frame);
+      case "replaying":
+        this.#output.replaying = frame.on;
+        return;
     }
   }
 

@@ -41,6 +41,8 @@ export interface OutputListener {
 }
 
 export class Output {
+  /** What it prints it has printed before: its run goes through its journal. */
+  replaying = false;
   readonly #listener: OutputListener;
   /** Made when there is text: most bodies print nothing. */
   readonly #texts: Partial<Record<Stream, LineCutter>> = {};
@@ -66,7 +68,7 @@ export class Output {
     const lost = this.#cut ? bytes.length - TAIL_BYTES : 0;
     if (lost > 0) this.#left_out_bytes += lost; // a flood is not even decoded
     for (const line of (this.#texts[stream] ??= new LineCutter()).feed(lost > 0 ? bytes.subarray(lost) : bytes)) {
-      this.#keep({ level: stream, message: line });
+      this.#keep({ level: stream, message: line, ...this.replaying && { fields: { replay: true } } });
     }
   }
 

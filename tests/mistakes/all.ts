@@ -20,6 +20,7 @@ import { RUN_MISTAKES } from "./runs.ts";
 import { SANDBOX_MISTAKES } from "./sandbox.ts";
 import { SCHEDULE_MISTAKES } from "./schedules.ts";
 import { STEP_MISTAKES } from "./steps.ts";
+import { STEP_WORKER_MISTAKES } from "./step_workers.ts";
 import { SUSPENDED_MISTAKES } from "./suspended.ts";
 import { SYNC_MISTAKES } from "./sync.ts";
 import type { Mistake } from "./mistake.ts";
@@ -46,6 +47,7 @@ export const MISTAKES: Mistake[] = [
   ...SANDBOX_MISTAKES,
   ...SCHEDULE_MISTAKES,
   ...STEP_MISTAKES,
+  ...STEP_WORKER_MISTAKES,
   ...SUSPENDED_MISTAKES,
   ...SYNC_MISTAKES,
 ];

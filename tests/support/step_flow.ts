@@ -38,6 +38,7 @@ const FLOW = `
           case "once":
             return await step("charge", async () => { note("charge"); await new Promise((done) => setTimeout(done, 60_000)); }, { once: true });
           case "sleep":
+            console.log("on its way");
             await did("before");
             await sleep(args.seconds);
             return await did("after");

@@ -77,6 +77,9 @@ Deno.test("a run that sleeps has no body and no slot, and goes on where it was",
     assert.deepEqual([done.state, done.result, done.attempt], ["SUCCEEDED", "after", 2]);
     assert.deepEqual(notes(cluster, id), ["run 1", "before/1", "run 1", "after/1"], "for people it is one attempt");
     assert.deepEqual(await stepsOf(cluster, id), ["step:before DONE 1 1", "sleep: DONE 2 1", "step:after DONE 3 1"]);
+    const lines = await cluster
+      .sql`select message, fields from job_run_log where job_run_id = ${id} and level = 'stdout' order by id`;
+    assert.deepEqual(lines.map(({ fields }) => fields), [null, { replay: true }], "what it prints again is marked");
   }, { jobs: FLOW_JOBS }));
 
 Deno.test("a message before, while and after the suspension reaches the run; a limit that passes gives nothing", () =>
