@@ -39,7 +39,9 @@ function commandsIn(readme: string): string[] {
 
 /** A task is main.ts with the same words (tests/tidy_test.ts); an application is started as it stands. */
 async function perform(command: string, cli: Cli, database_url: string): Promise<Said> {
-  const [, way, ...words] = (command.match(/"[^"]*"|\S+/g) ?? []).map((word) => word.replaceAll('"', ""));
+  const [, way, ...words] = (command.match(/'[^']*'|"[^"]*"|\S+/g) ?? []).map((word) =>
+    word.replace(/^(["'])(.*)\1$/, "$2")
+  );
   if (way === "task") return await cli(...words);
   const { code, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: [way as string, ...words],
@@ -161,3 +163,56 @@ example("least_privilege", async (cluster, next) => {
   assert.match(denied.out + denied.err, /permissions: \{ read: \["examples\/least_privilege\/data/);
   assert.deepEqual((await endOf(cluster, "read_prices")).map(({ attempt }) => attempt), [1]);
 }, { SHOP_CURRENCY: "USD" });
+
+/** The state of run `id`, once it is one of these. */
+async function reaches(cluster: Cluster, id: number, ...states: string[]) {
+  return await waitFor(`run ${id} to be ${states.join(" or ")}`, async () => {
+    const [run] = await cluster.sql`select state, result, error_name from job_run where id = ${id}`;
+    return run && states.includes(run.state) && run;
+  });
+}
+
+example("onboarding", async (cluster, next) => {
+  assert.match((await next("task run onboarding")).out, /run 1 created/);
+  await reaches(cluster, 1, "SUSPENDED");
+  assert.match((await next("task runs show")).out, /it waits for message confirmed until/);
+  assert.equal((await next("task runs send")).code, 0);
+  const { result } = await reaches(cluster, 1, "SUCCEEDED");
+  assert.deepEqual(result, { account: "account-1", confirmed: "ada@example.com" });
+  const { out } = await next("task runs steps");
+  assert.deepEqual([...out.matchAll(/^\d+ +((?:step|message|sleep):(?:\S+ )*\S*)/gm)].map(([, key]) => key?.trim()), [
+    "step:make account",
+    "step:welcome mail",
+    "message:confirmed",
+    "sleep:",
+    "step:tips mail",
+  ]);
+});
+
+example("order_undo", async (cluster, next) => {
+  assert.match((await next("task run place_order")).out, /SUCCEEDED/);
+  const refused = await next("task run place_order");
+  assert.notEqual(refused.code, 0);
+  assert.equal((await reaches(cluster, 2, "FAILED")).error_name, "StepFailed");
+  assert.match((await next("task runs steps")).out, /4 +undo:charge[^]*5 +undo:reserve/);
+  assert.match((await next("task runs logs")).out, /refunded dandori-2-charge[^]*released dandori-2-reserve/);
+});
+
+example("nightly_pipeline", async (cluster, next) => {
+  await next("task schedule run");
+  const [report] = await endOf(cluster, "night_report");
+  assert.deepEqual(report?.result, { reported: ["load_orders", "load_users"] });
+  assert.equal((await next("task runs ls")).out.match(/SUCCEEDED/g)?.length, 4);
+  assert.match((await next("task runs tree")).out, /of night_report {2}SUCCEEDED {2}after load_orders, load_users/);
+  await next("task runs retry");
+  await waitFor("the second report", async () => (await endOf(cluster, "night_report")).length === 2);
+});
+
+example("fan_out", async (cluster, next) => {
+  await next("task run wipe_fleet");
+  await reaches(cluster, 1, "SUSPENDED");
+  assert.match((await next("task runs show")).out, /it waits for message approval/);
+  await next("task runs send");
+  assert.deepEqual((await reaches(cluster, 1, "SUCCEEDED")).result, { wiped: 23, failed: 2 });
+  assert.match((await next("task bulk ls")).out, /wipe_device +- +FINISHED +25\/25 +2/);
+});
