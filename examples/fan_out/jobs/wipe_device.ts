@@ -1,3 +1,4 @@
+// One run for each device; one that does not answer fails, and the others go on.
 import { defineJob } from "dandori";
 import { z } from "zod";
 

@@ -1,3 +1,4 @@
+// Knows the job that begins the night, and nothing of those that come after.
 import { defineJob } from "dandori";
 
 export default defineJob({

@@ -1,3 +1,4 @@
+// Of another team than the orders: both come after the same job.
 import { defineJob } from "dandori";
 
 export default defineJob({
