@@ -55,7 +55,7 @@ Deno.test("runs ls says when each started, how long it took, what it comes from,
         "-",
         lines[1]?.[5],
         "enqueue",
-        "next try at 2100-01-01 00:00:00Z; Error: no route",
+        "next attempt at 2100-01-01 00:00:00Z; Error: no route",
       ],
       [
         `${timed_out.id}`,
@@ -88,7 +88,7 @@ Deno.test("runs ls says when each started, how long it took, what it comes from,
     assert.match((await cli("runs", "show", `${failed.id}`)).out, /^error name +NotCapable$/m);
     assert.match(
       (await cli("explain", `${retrying.id}`, "--utc")).out,
-      /is RETRYING: next try at 2100-01-01 00:00:00Z, after Error: no route$/m,
+      /is RETRYING: next attempt at 2100-01-01 00:00:00Z, after Error: no route$/m,
     );
   }));
 

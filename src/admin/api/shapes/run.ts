@@ -42,7 +42,7 @@ const RUN = {
   ...said("cancel_reason"),
   wait_reason: word.openapi({
     description: "Why it has not started, in one sentence; null once it has",
-    example: 'it is behind run 811 of serial key "device:7"',
+    example: 'behind run 811 of serial key "device:7"',
   }),
   waits: Waits,
   continuation_state: z.enum(["NONE", "CONFIRMING"]),
