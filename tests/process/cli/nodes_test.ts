@@ -4,7 +4,7 @@ import { cliWith } from "../../support/cli.ts";
 import { type Cluster, withProcesses } from "../../support/cluster.ts";
 import { waitFor } from "../../support/waiting.ts";
 import { waitLine } from "../../../src/locale/wait_text.ts";
-import { ENGLISH } from "../../../src/locale/english.ts";
+import { ENGLISH, english } from "../../../src/locale/english.ts";
 import type { Waits } from "../../../src/runs/wait_reason.ts";
 
 /** Who leads goes on leading, also on a machine that is busy. */
@@ -89,7 +89,8 @@ Deno.test("work of a node that dies goes on elsewhere, and what is pinned to it 
     await waitFor("the node to be unavailable", async () => {
       const [node] =
         await sql`select status, check_result->>'problem' as problem from node where node_id = ${ill.node_id}`;
-      return (node?.status === "unavailable" && node.problem === "connection: no worker of it is alive") || undefined;
+      return (node?.status === "unavailable" && english(node.problem) === "connection: no worker of it is alive") ||
+        undefined;
     });
     const why =
       `no worker is alive on node "${ill.node_id}"; start one there, or as it: SCHEDULER_NODE_ID=${ill.node_id} deno task worker`;
@@ -118,7 +119,7 @@ Deno.test("a worker that tells other machines an address of its own says what to
           select check_result->>'problem' as problem from node where node_id = ${far.node_id} and checked_at > ${
           at[0]?.now ?? 0
         }`;
-        return /^connection: .*no worker answers: .*/.exec(node?.problem ?? "")?.[0];
+        return /^connection: .*no worker answers: .*/.exec(english(node?.problem ?? ""))?.[0];
       });
     };
     assert.doesNotMatch(await problem(), /peers are told/, "on one machine it is no mistake");
