@@ -7,6 +7,7 @@
  */
 import { json, type Sql, type TransactionSql } from "../../src/postgres/connection.ts";
 import { INVARIANTS } from "./invariants.ts";
+import { laySteps, type StepEvidence } from "./steps_evidence.ts";
 
 /** One body. Times in milliseconds of any one clock that all entries share. */
 export interface Effect {
@@ -35,12 +36,14 @@ export interface Evidence {
   left_behind?: string[];
   /** When the ledger's clock showed 0 ms, by Postgres' clock; where the two can be compared, to within `tolerance_ms`. */
   clock?: { zero: Date; tolerance_ms: number };
+  /** Of bodies that have steps. */
+  steps?: StepEvidence;
   leader_lease_ms: number;
   worker_lease_ms: number;
 }
 
 export interface Violation {
-  /** I1 to I18 as the protocol numbers them, or the name of a rule that has no number. */
+  /** I1 to I18 as the protocol numbers them, W1 to W14 those of workflows, or the name of a rule that has no number. */
   invariant: string;
   detail: string;
   job_run_id?: number;
@@ -85,6 +88,7 @@ async function lay(tx: TransactionSql, evidence: Evidence): Promise<void> {
     create temp table birth on commit drop as
     select jsonb_array_elements_text(${json(tx, evidence.new_runs ?? [])}) as idempotency_key`;
   await tx`analyze effect`;
+  await laySteps(tx, evidence.steps ?? { bodies: [], deliveries: [] }, zero);
 }
 
 /** The history of one run as lines: its row, its transitions, its attempts, the audit, and its bodies when they are given. */

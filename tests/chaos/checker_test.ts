@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { recordAudit } from "../../src/access/audit.ts";
 import { done, OF_BULKS, OF_EVENTS, OF_LEADERS, OF_LIMITS } from "./breaches.ts";
+import { A_JOURNEY, OF_STEPS } from "./breaches_steps.ts";
 import { check, explain } from "./checker.ts";
 import { INVARIANTS } from "./invariants.ts";
 import { type Story, withStory, WORKER } from "./story.ts";
@@ -29,6 +30,12 @@ Deno.test("a run that was suspended and went on, beside one of its serial key, b
       await explain(story.sql, id, story.evidence.effects),
       /RUNNING -> SUSPENDED.*\n(.*\n)*.*SUSPENDED -> ASSIGNED/,
     );
+  }));
+
+Deno.test("a run with steps, a message, a child and a bulk, that was suspended and went on, breaks no invariant", () =>
+  withStory(async (story) => {
+    await A_JOURNEY(story);
+    assert.deepEqual(await check(story.sql, story.evidence), []);
   }));
 
 export interface Breach {
@@ -336,7 +343,16 @@ const OF_ROWS: Breach[] = [
 ];
 
 for (
-  const breach of [...OF_BODIES, ...OF_NEW_RUNS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS]
+  const breach of [
+    ...OF_BODIES,
+    ...OF_NEW_RUNS,
+    ...OF_ROWS,
+    ...OF_LIMITS,
+    ...OF_EVENTS,
+    ...OF_BULKS,
+    ...OF_LEADERS,
+    ...OF_STEPS,
+  ]
 ) {
   Deno.test(`${breach.broken.join(", ")} is found broken: ${breach.what}`, () =>
     withStory(async (story) => {
@@ -350,9 +366,10 @@ for (
 
 Deno.test("every invariant has a history that breaks it", () => {
   const shown = new Set(
-    [...OF_BODIES, ...OF_NEW_RUNS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS].flatMap((
-      breach,
-    ) => breach.broken),
+    [...OF_BODIES, ...OF_NEW_RUNS, ...OF_ROWS, ...OF_LIMITS, ...OF_EVENTS, ...OF_BULKS, ...OF_LEADERS, ...OF_STEPS]
+      .flatMap((
+        breach,
+      ) => breach.broken),
   );
   assert.deepEqual(INVARIANTS.map(({ invariant }) => invariant).filter((name) => !shown.has(name)), []);
 });

@@ -9,6 +9,8 @@ import { BULK_INVARIANTS } from "./invariants_bulks.ts";
 import { EVENT_INVARIANTS } from "./invariants_events.ts";
 import { LEADER_INVARIANTS } from "./invariants_leader.ts";
 import { LIMIT_INVARIANTS } from "./invariants_limits.ts";
+import { STEP_INVARIANTS } from "./invariants_steps.ts";
+import { WAIT_INVARIANTS } from "./invariants_waits.ts";
 
 export interface Found {
   detail: string;
@@ -110,7 +112,7 @@ const BODY_INVARIANTS: Invariant[] = [
           from effect e join job_run r on r.id = e.job_run_id
          where e.outcome = 'SUCCEEDED' and not e.exempt
            and not exists (select from job_run_event v where v.job_run_id = e.job_run_id and v.attempt = e.attempt
-                            and (v.to_state = 'SUCCEEDED' or (v.from_state <> v.to_state and v.to_state in ('CANCELED', 'FAILED')
+                            and (v.to_state in ('SUCCEEDED', r.ending) or (v.from_state <> v.to_state and v.to_state in ('CANCELED', 'FAILED')
                                  and (v.by_leader or v.error_name = 'Missing'))))
            and not exists (select from job_run_attempt a where a.job_run_id = e.job_run_id and a.attempt = e.attempt
                             and a.outcome in ('LOST', 'GIVEN_BACK'))`,
@@ -200,7 +202,7 @@ const ROW_INVARIANTS: Invariant[] = [
           join job_run r on r.id = v.job_run_id join job_definition d on d.id = r.job_definition_id
           left join job_run_attempt a on a.job_run_id = v.job_run_id and a.attempt = v.attempt
           cross join lateral (select case
-            when v.failures <> v.failures_before and (v.from_state not in ('RUNNING', 'ORPHANED') or v.to_state not in ('RETRYING', 'FAILED', 'TIMED_OUT')
+            when v.failures <> v.failures_before and (v.from_state not in ('RUNNING', 'ORPHANED') or v.to_state not in ('RETRYING', 'FAILED', 'TIMED_OUT', 'SUSPENDED')
               or v.by_leader or v.failures <> v.failures_before + 1) then 'failures went from ' || v.failures_before || ' to ' || v.failures
                 || ' when it became ' || v.to_state
             when v.to_state = 'RETRYING' and v.from_state <> 'RETRYING' and v.failures = v.failures_before then 'it is retried and was charged nothing'
@@ -267,4 +269,6 @@ export const INVARIANTS: Invariant[] = [
   ...LIMIT_INVARIANTS,
   ...BULK_INVARIANTS,
   ...LEADER_INVARIANTS,
+  ...STEP_INVARIANTS,
+  ...WAIT_INVARIANTS,
 ];

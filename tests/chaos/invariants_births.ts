@@ -37,6 +37,8 @@ export const NEW_RUN_INVARIANTS: Invariant[] = [
         ? await sql<Found[]>`
           select id as job_run_id, 'nobody asked for ' || coalesce(idempotency_key, 'it') as detail from job_run r
            where not exists (select from birth b where b.idempotency_key = r.idempotency_key)
+             and r.parent_run_id is null and r.source <> 'after' -- by whom these were asked for, W9, W10 and W13 judge
+             and not exists (select from bulk p where p.id = r.bulk_id and p.parent_key is not null)
              and not exists (select from event e join job_definition d on d.event_rules ? e.event_type
                               where r.idempotency_key = 'event:' || e.id || ':' || d.id)`
         : [],

@@ -22,6 +22,8 @@ export interface Story {
   started(id: number): Promise<Effect>;
   /** RUNNING -> SUSPENDED. */
   suspended(body: Effect): Promise<void>;
+  /** What it must show to write steps. */
+  tokenOf(body: Effect): string;
   /** RUNNING -> its end, or RETRYING. */
   ended(body: Effect, outcome?: "SUCCEEDED" | "FAILED", retry_max?: number): Promise<void>;
 }
@@ -71,6 +73,7 @@ export function withStory(test: (story: Story) => Promise<void>): Promise<void> 
         evidence.effects.push(body);
         return body;
       },
+      tokenOf: ({ fence }) => tokens.get(fence) as string,
       async suspended({ job_run_id, attempt, fence }) {
         const one = { job_run_id, attempt, start_token: tokens.get(fence) as string, wakes: 0, wakes_in_ms: null };
         assert.deepEqual(await suspendRuns(sql, WORKER, [one]), [job_run_id]);
