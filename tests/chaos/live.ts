@@ -6,11 +6,12 @@
  */
 import { monotonicMs, rest } from "../../src/platform/timers.ts";
 import { processesWith } from "../support/processes.ts";
-import { check, type Violation } from "./checker.ts";
+import { check, type Effect, type Violation } from "./checker.ts";
 import { Load } from "./live/load.ts";
 import { Nemesis, plan, possible } from "./live/nemesis.ts";
 import { figuresOf, type Report, storyOf } from "./live/report.ts";
 import { insist } from "./live/servers.ts";
+import { readTraces } from "./live/traces.ts";
 import { Watchman } from "./live/watchman.ts";
 import { Witness } from "./live/witness.ts";
 import { CHAOS_SETTINGS, World } from "./live/world.ts";
@@ -58,13 +59,14 @@ export async function chaos(options: ChaosOptions): Promise<{ report: Report; st
     await nemesis.follow(planned, options.stop);
     await nemesis.heal();
     world.note("all is healed");
+    const healed_ms = Date.now();
     const first_start_after_healing_ms = await probe(world, load);
     say(`${nemesis.happened.length} faults have happened and are healed; waiting until all is at rest`);
     await load.stop();
     await untilAtRest(world);
     await world.stopWorkers();
     const left_behind = await leftBehind(world);
-    const { effects, overlaps } = witness.bodies(world.marks_file, watchman.seen);
+    const { effects, overlaps, steps } = await seenOf(world, { witness, watchman });
     say(`Judging ${effects.length} bodies`);
     const new_runs = await load.new_runs();
     const found = await check(world.sql, {
@@ -72,12 +74,13 @@ export async function chaos(options: ChaosOptions): Promise<{ report: Report; st
       new_runs,
       only_these_new_runs: true,
       left_behind,
+      steps: { ...steps, healed_ms, wake_within_ms: LEASES_MS + HEALED_MARGIN_MS },
       clock: { zero: new Date(0), tolerance_ms: SAME_CLOCK_MS },
       leader_lease_ms: CHAOS_SETTINGS.leader_lease_seconds * 1000,
       worker_lease_ms: CHAOS_SETTINGS.worker_lease_seconds * 1000,
     });
     const violations: Violation[] = [
-      ...overlaps.map((one) => ({ invariant: one.detail.includes('"run ') ? "I1" : "I8", ...one })),
+      ...overlaps,
       ...found,
       ...[...world.mishaps, ...load.mishaps].map((detail) => ({ invariant: "harness", detail })),
       ...healing(first_start_after_healing_ms),
@@ -104,6 +107,27 @@ export async function chaos(options: ChaosOptions): Promise<{ report: Report; st
     await load.close().catch(() => {}); // the servers may be what failed
     await world.close();
   }
+}
+
+/** What bodies did. The attempts of workflows count executions, and only the rows say of which start each was. */
+async function seenOf(world: World, { witness, watchman }: { witness: Witness; watchman: Watchman }) {
+  const marked = witness.bodies(world.marks_file, watchman.seen);
+  const { executions, overlaps, steps } = readTraces(`${world.dir}/marks/steps.jsonl`);
+  const starts = await world.sql<{ fence: number; attempt: number }[]>`
+    select fence, attempt from job_run_event where to_state = 'RUNNING' and from_state <> 'RUNNING'`;
+  const attempts = new Map(starts.map(({ fence, attempt }) => [fence, attempt]));
+  const effects = executions.map((one): Effect => {
+    const effect = { ...one, attempt: attempts.get(one.fence) ?? 0 };
+    return { ...effect, ...witness.outcomeOf(effect) };
+  });
+  return {
+    effects: [...marked.effects, ...effects].sort((a, b) => a.started_ms - b.started_ms),
+    steps,
+    overlaps: [
+      ...marked.overlaps.map((one) => ({ invariant: one.detail.includes('"run ') ? "I1" : "I8", ...one })),
+      ...overlaps.map((one) => ({ invariant: "W2", ...one })),
+    ],
+  };
 }
 
 /** Milliseconds until a new run has started; null: it did not in time. */
@@ -159,6 +183,10 @@ const TABLES = [
   "event",
   "job_schedule",
   "admin_action_log",
+  "run_step",
+  "run_message",
+  "wake_check",
+  "bulk",
 ];
 
 async function writeDown(world: World, told: { report: Report; story: string }): Promise<void> {

@@ -43,7 +43,6 @@ export function withStory(test: (story: Story) => Promise<void>): Promise<void> 
       worker_lease_ms: 5_000,
     };
     const tokens = new Map<number, string>();
-    let clock_ms = 0;
     const story: Story = {
       sql,
       term,
@@ -58,17 +57,17 @@ export function withStory(test: (story: Story) => Promise<void>): Promise<void> 
         const [row] = await sql`update job_run set held = false, wakes_at = null where id = ${id} returning version`;
         const [mine] = await assignRuns(sql, term, [{ job_run_id: id, version: row?.version, worker_id: WORKER }]);
         const token = crypto.randomUUID();
-        const order = { job_run_id: id, attempt: mine?.attempt as number, token, digest: "digest" };
-        const [run] = await startRuns(sql, { worker_id: WORKER, epoch: term.epoch }, [order]);
+        const orders = [{ job_run_id: id, attempt: mine?.attempt as number, token, digest: "digest" }];
+        const [run] = await startRuns(sql, { worker_id: WORKER, epoch: term.epoch }, orders);
         assert(run);
         tokens.set(run.fence, token);
+        const at_ms = 110 * evidence.effects.length + 100;
         const body: Effect = {
           job_run_id: id,
           attempt: run.attempt,
           fence: run.fence,
           worker_id: WORKER,
-          started_ms: clock_ms += 100,
-          ended_ms: clock_ms += 10,
+          ...{ started_ms: at_ms, ended_ms: at_ms + 10 },
         };
         evidence.effects.push(body);
         return body;

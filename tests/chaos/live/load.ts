@@ -25,6 +25,8 @@ const RATES: [kind: Kind, per_second: number][] = [
   ["spinning", 0.08],
   ["exclusive", 0.08],
   ["killer", 0.02],
+  ["journey", 0.5],
+  ["source", 0.1],
   ["cancel", 0.2],
 ];
 type Kind =
@@ -38,8 +40,14 @@ type Kind =
   | "spinning"
   | "exclusive"
   | "killer"
+  | "journey"
+  | "source"
   | "cancel";
 
+const ACTS = [
+  ...["step", "step", "shaky", "hopeless", "once", "nap", "sleep", "message", "message", "race"],
+  ...["both", "call", "call", "many", "start", "undo", "undo", "fail", "crash"],
+];
 const SERIAL_KEYS = ["red", "green", "blue", "white", "black"];
 const ANSWER_WITHIN_MS = 2_000;
 const PAUSE_MS = 200;
@@ -160,11 +168,31 @@ export class Load {
         return this.#emit("chaos.happened", { hold_ms: chance.whole(0, 300) }, chance);
       case "rumor":
         return this.#emit("chaos.rumored", {}, chance);
+      case "journey": {
+        const acts = Array.from({ length: chance.whole(1, 6) }, () => chance.pick(ACTS));
+        const sends = acts.filter((act) => act === "message" || (act === "race" && chance.happens(0.5)));
+        const delays_ms = sends.map(() => chance.happens(0.3) ? 0 : chance.whole(200, 9_000));
+        return () => this.#journey(acts, delays_ms);
+      }
       default: {
         const args = argsFor(kind, chance);
         return async () => void this.#runs.push(await this.ask(kind, args));
       }
     }
+  }
+
+  /** A workflow, and the messages that it waits for: some come before it has begun. */
+  async #journey(acts: readonly string[], delays_ms: number[]): Promise<void> {
+    const id = await this.ask("journey", { acts });
+    this.#runs.push(id);
+    await Promise.all(delays_ms.map(async (ms) => {
+      const [payload, dedupeKey] = [crypto.randomUUID(), crypto.randomUUID()];
+      await rest(ms, this.#stop.signal); // in the end all that is waited for comes at once
+      await this.#untilHeard(async () => (await this.#client.send(id, "go", payload, { dedupeKey })).id)
+        .catch((error) => {
+          if (!/has ended|ended/.test(error.message)) throw error; // canceled meanwhile, or failed
+        });
+    }));
   }
 
   #emit(type: string, payload: unknown, chance: Chance): () => Promise<void> {
@@ -210,7 +238,7 @@ export class Load {
 
 const CATCH_UP_MS = 30_000;
 
-function argsFor(kind: Exclude<Kind, "cancel" | "event" | "rumor">, chance: Chance): unknown {
+function argsFor(kind: Exclude<Kind, "cancel" | "event" | "rumor" | "journey">, chance: Chance): unknown {
   switch (kind) {
     case "quick":
       return { hold_ms: chance.whole(0, 400) };
@@ -228,6 +256,8 @@ function argsFor(kind: Exclude<Kind, "cancel" | "event" | "rumor">, chance: Chan
       return { spin_ms: chance.whole(200, 3_000) };
     case "killer":
       return { kills: chance.happens(0.3) ? 100 : chance.whole(1, 2) };
+    case "source":
+      return { fails: chance.happens(0.2) };
     case "exclusive":
       return {};
   }

@@ -65,6 +65,12 @@ export class Witness {
     return { effects, overlaps };
   }
 
+  outcomeOf(
+    of: { job_run_id: number; attempt: number },
+  ): { outcome: Effect["outcome"]; worker_id: string } | undefined {
+    return this.#outcomes.get(keyOf(of));
+  }
+
   /**
    * What a body came to is its worker's word alone: one that had just done its work may have been ended all the same,
    * and when the worker died before it said so, nobody knows.
