@@ -149,7 +149,7 @@ async function checkMayAnswer(
 }
 
 /** Whether a user is one of those who are asked: by name, by a role that it may act as, or all operators where nobody is named. */
-function mayAnswer(prompt: Prompt, user: { name: string; role: UserRole }): boolean {
+export function mayAnswer(prompt: Pick<Prompt, "who" | "notBy">, user: { name: string; role: UserRole }): boolean {
   if (prompt.notBy !== undefined && userOf(prompt.notBy) === user.name) return false;
   if (!prompt.who || prompt.who.length === 0) return mayActAs(user.role, "operator");
   return prompt.who.some((who) => {
@@ -158,7 +158,7 @@ function mayAnswer(prompt: Prompt, user: { name: string; role: UserRole }): bool
   });
 }
 
-function userOf(name: string): string {
+export function userOf(name: string): string {
   return name.replace(/^user:/, "");
 }
 

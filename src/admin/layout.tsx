@@ -62,7 +62,10 @@ function Header({ on }: { on: RequestContext }) {
       <a class="brand" href={link(on, "/")}>Dandori</a>
       <nav aria-label={t(on, "layout.pages")}>
         {pages.map(({ path, under = [path], label }) => (
-          <a href={link(on, path)} aria-current={under.some(here) ? "page" : undefined}>{t(on, label)}</a>
+          <a href={link(on, path)} aria-current={under.some(here) ? "page" : undefined}>
+            {t(on, label)}
+            {path === "/waiting" && <Count on={on} />}
+          </a>
         ))}
       </nav>
       <div class="switches">
@@ -79,6 +82,13 @@ function Header({ on }: { on: RequestContext }) {
       </div>
     </header>
   );
+}
+
+function Count({ on }: { on: RequestContext }) {
+  const { waiting = 0 } = on;
+  if (waiting === 0) return null;
+  const n = waiting < 100 ? String(waiting) : "99+";
+  return <span class="count" aria-label={t(on, "layout.waiting", { n })}>{n}</span>;
 }
 
 function Switches({ on }: { on: RequestContext }) {

@@ -14,6 +14,7 @@ import { overviewRoutes } from "./pages/overview/routes.ts";
 import { queueRoutes } from "./pages/queue/routes.ts";
 import { runRoutes } from "./pages/runs/routes.ts";
 import { settingRoutes } from "./pages/settings/routes.ts";
+import { waitingRoutes } from "./pages/waiting/routes.ts";
 import type { UserRole } from "../access/users.ts";
 import type { Route } from "./request_context.ts";
 import type { MessageKey } from "../locale/message.ts";
@@ -35,6 +36,7 @@ export const PAGES: PageRow[] = [
   { path: "/overview", label: "pages.overview", role: "viewer", routes: overviewRoutes },
   { path: "/jobs", label: "pages.jobs", role: "viewer", routes: jobRoutes },
   { path: "/runs", label: "pages.runs", role: "viewer", routes: runRoutes },
+  { path: "/waiting", label: "pages.waiting", role: "viewer", routes: waitingRoutes },
   { path: "/queue", label: "pages.queue", role: "viewer", routes: queueRoutes },
   { path: "/bulks", label: "pages.bulks", role: "viewer", routes: bulkRoutes },
   { path: "/events", label: "pages.events", role: "viewer", routes: eventRoutes },

@@ -42,6 +42,8 @@ export interface RequestContext {
   /** Must come back with every form; empty without a session. */
   csrf: string;
   flash: Flash | undefined;
+  /** How many questions of runs are open, counted up to 100; known where a whole page is answered. */
+  waiting?: number;
   /** What was sent, where a page answers a form that cannot be taken. */
   form?: FormData;
 }

@@ -5,7 +5,7 @@
  */
 import type { Db } from "./connection.ts";
 
-export const TOPICS = ["runs", "jobs", "bulks", "events", "nodes", "settings", "audit", "alerts"] as const;
+export const TOPICS = ["runs", "jobs", "bulks", "events", "nodes", "settings", "audit", "alerts", "waiting"] as const;
 /** `run:812` is that run with its log and its steps; `runs` all new runs, starts and ends. */
 export type Topic = typeof TOPICS[number] | `run:${number}`;
 
@@ -33,6 +33,9 @@ export async function readChanges(sql: Db, topics: readonly Topic[]): Promise<Ma
                                            (select concat_ws(',', max(id), sum(attempts), count(delivered_at)) from alert_delivery
                                              where created_at > clock_timestamp() - interval '1 hour'))
                             from alert where closed_at is null or opened_at > clock_timestamp() - interval '1 day')
+      when 'waiting' then (select concat_ws(':', count(*), max(began_at)) from (
+          select began_at from run_step where kind = 'message' and state = 'WAITING' and prompt is not null
+           order by began_at desc limit 1000) asked)
       when 'audit' then (select max(id)::text from admin_action_log)
     end as mark
       from unnest(${topics.filter((topic) => !topic.startsWith("run:"))}::text[]) as topic

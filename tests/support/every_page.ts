@@ -59,6 +59,8 @@ function runPages(on: Sights): Asked[] {
     asked(`/runs/${on.waiting_run}`, {}, "/runs/:id waiting"),
     asked(`/runs/${on.running_run}`, {}, "/runs/:id running"),
     asked(`/runs/${on.run}/edit`, {}, "/runs/:id/edit"),
+    asked(`/runs/${on.suspended_run}/messages/approval`, {}, "/runs/:id/messages/:name"),
+    asked("/waiting"),
   ];
 }
 

@@ -5,9 +5,11 @@ import { acquire } from "../../src/nodes/leadership.ts";
 import { appendLogs } from "../../src/runs/run_logs.ts";
 import { aDefinition, aRun, aWorker } from "./factories.ts";
 import { stored } from "../../src/locale/message.ts";
+import { aStep } from "./journal.ts";
 
 /** Ids of what the pages are about. */
 export interface House {
+  asks: number;
   run: number;
   waits: number;
   event: number;
@@ -20,6 +22,9 @@ export function pathsOf(ids: House): string[] {
   const PARTS: Record<string, string> = {
     "/runs/:id": `/runs/${ids.run}`,
     "/runs/:id/edit": `/runs/${ids.run}/edit`,
+    "/runs/:id/messages/:name": `/runs/${ids.asks}/messages/approval`,
+    "/runs/:id/fork": `/runs/${ids.run}/fork`,
+    "/runs/:id/wake": `/runs/${ids.asks}/wake?step=message:approval`,
     "/bulks/:id": `/bulks/${ids.bulk}`,
     "/bulks/:id/items": `/bulks/${ids.bulk}/items`,
     "/events/:id": `/events/${ids.event}`,
@@ -38,6 +43,7 @@ export function pathsOf(ids: House): string[] {
 }
 
 const JOB = "a_job_with_a_name_as_long_as_names_may_be_and_then_some_more";
+const APPROVAL = { approved: { type: "boolean" }, comment: { type: "string" } };
 const LONG = "gpu-node-1-a100".repeat(6);
 
 /** Something on every page, with names as long as they may be, and runs that wait for several reasons. */
@@ -49,6 +55,7 @@ export async function aFullHouse(sql: Sql): Promise<House> {
     description: blankless,
     args_schema: { type: "object", properties: { [blankless]: { type: "string", title: blankless } } },
     permissions: { read: [blankless], unsafe: { run: [blankless] } },
+    messages: { approval: { schema: { type: "object", required: ["approved"], properties: APPROVAL } } },
   });
   const schedule = { schedule_id: "nightly", schedule_type: "daily_at", schedule_value: "02:30" };
   const [kept] = await sql<{ id: number }[]>`
@@ -77,6 +84,9 @@ export async function aFullHouse(sql: Sql): Promise<House> {
   await aRun(sql, { job_definition_id: id, state: "PENDING", due_at: new Date(Date.UTC(2090, 0, 1)) });
   const reason = json(sql, { code: "no_slot", params: { where: null } });
   await sql`insert into queue_block_reason ${sql({ job_definition_id: id, node: "", reason })}`;
+  const asks = await aRun(sql, { job_definition_id: id, state: "SUSPENDED", started_at: new Date() });
+  const prompt = { ask: blankless, show: { [blankless]: blankless }, who: ["role:operator", LONG] };
+  await aStep(sql, asks.id, { key: "message:approval", waits_for: "approval", prompt });
   const alerts = [
     ["run.failed", JOB, stored("alerts.message.failed", { job_run_id: run.id }), { job_run_id: run.id }],
     ["run.overdue", JOB, stored("alerts.message.overdue", { due_at: "2026-01-01T00:00:00Z" }), {
@@ -102,6 +112,7 @@ export async function aFullHouse(sql: Sql): Promise<House> {
   })`;
   return {
     run: run.id,
+    asks: asks.id,
     waits: waits.id,
     event: event?.id as number,
     bulk: bulk?.id as number,

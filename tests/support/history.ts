@@ -36,6 +36,8 @@ export interface Sights {
   failed_run: number;
   waiting_run: number;
   running_run: number;
+  /** Waits for people: it has asked for message "approval". */
+  suspended_run: number;
   /** Goes on, the largest; has ended. */
   bulk: number;
   ended_bulk: number;
@@ -184,6 +186,14 @@ async function fillOpen(tx: TransactionSql, { waiting, nodes }: Size): Promise<v
     select 1 + n % 12, 'enqueue', 'SUSPENDED', 1, n % 9 > 0, case n % 9 when 0 then null when 1 then now() + n * interval '1 minute' else 'infinity' end,
            now() - interval '1 hour', now() - interval '1 hour', now() - interval '1 hour'
       from generate_series(1, ${waiting}::int / 2) n`;
+  await tx`
+    insert into run_step (job_run_id, key, kind, state, attempt, code_digest, waits_for, prompt)
+    select id, 'message:approval', 'message', 'WAITING', 1, '0123456789ab', 'approval',
+           jsonb_build_object('ask', 'Wipe device ' || id || '?', 'show', jsonb_build_object('device', id, 'user', 'user-' || id), 'who', '["role:operator"]'::jsonb)
+      from job_run where state = 'SUSPENDED'`;
+  await tx`
+    update job_definition set messages = '{"approval": {"schema": {"type": "object", "required": ["approved"], "additionalProperties": false,
+      "properties": {"approved": {"type": "boolean"}, "comment": {"type": "string"}}}}}' where id between 1 and 13`;
 }
 
 async function fillLogs(tx: TransactionSql, { runs }: Size): Promise<void> {
@@ -235,6 +245,7 @@ async function sights(sql: Sql): Promise<Sights> {
            'node-1' as node_id, 'w0-0' as worker_id, (select min(id) from job_run where state = 'SUCCEEDED') as run,
            (select max(job_run_id) from job_run_log where level = 'error') as failed_run,
            (select min(id) from job_run where state = 'PENDING' and held and serial_key is not null) as waiting_run, (select min(id) from job_run where state = 'RUNNING') as running_run,
+           (select min(id) from job_run where state = 'SUSPENDED') as suspended_run,
            ${OPEN_BULK}::int as bulk, ${ENDED_BULK}::int as ended_bulk, (select max(event_id) from job_run) as event`;
   return row as Sights;
 }

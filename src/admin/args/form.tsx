@@ -15,7 +15,14 @@ export interface ArgsState {
 }
 
 /** Stands inside a form that goes to `action`; its own buttons (add, remove, switch) send that form there as well. */
-export function ArgsFields({ on, args, action }: { on: RequestContext; args: ArgsState; action: string }) {
+export function ArgsFields(
+  { on, args, action, legend = t(on, "args.args") }: {
+    on: RequestContext;
+    args: ArgsState;
+    action: string;
+    legend?: string;
+  },
+) {
   const { field, draft, problems } = args;
   const whole = draft
     ? problems.get("") ?? []
@@ -24,7 +31,7 @@ export function ArgsFields({ on, args, action }: { on: RequestContext; args: Arg
   const none = field?.kind === "object" && field.fields.length === 0;
   return (
     <fieldset id="args" class="args">
-      <legend>{t(on, "args.args")}</legend>
+      <legend>{legend}</legend>
       <Wrong id="args" texts={whole} />
       {drawing && field
         ? none ? <p class="nothing">{t(on, "args.none")}</p> : <Inside {...drawing} field={field} path="" />

@@ -9,6 +9,7 @@ import { wholePage } from "../layout.tsx";
 import type { Live } from "../live.ts";
 import type { BaseUrl } from "../base_url.ts";
 import { langOf, takeFlash, themeOf, zoneOf } from "../preferences.ts";
+import { countPrompts } from "../../steps/open_prompts.ts";
 import { field, type Page, PageError, type RedisConfig, type RequestContext } from "../request_context.ts";
 
 export interface AdminParts {
@@ -17,6 +18,8 @@ export interface AdminParts {
   live: Live;
   /** What scrapers must show; undefined: nothing. */
   metrics_token?: string;
+  /** Of callback addresses; undefined: none leads anywhere. */
+  callback_secret?: string;
   /** Ends streams. */
   stop: AbortSignal;
   /** To tell workers at once that they are detached; without it they learn with their next renewal. */
@@ -58,6 +61,9 @@ async function formOf(request: Request, bounds: Bounds): Promise<FormData> {
   return await new Response(await readBody(request, bounds), { headers }).formData();
 }
 
+/** Of what waits for people, in the header of each page: more is "99+". */
+const MOST_COUNTED = 100;
+
 export function contextOf(c: Context<HonoEnv>, { sql, place, archive }: AdminParts): RequestContext {
   const session = c.get("session");
   return {
@@ -77,13 +83,16 @@ export function contextOf(c: Context<HonoEnv>, { sql, place, archive }: AdminPar
   };
 }
 
-export function answerPage(
+export async function answerPage(
   c: Context,
   visit: RequestContext,
   page: Page,
   status: 200 | 400 | 403 | 404 | 408 | 413 | 429 | 500 | 503 = 200,
 ) {
-  return c.html(wholePage(visit, page, isRefresh(c)), status);
+  const part = isRefresh(c);
+  const shows_count = !part && visit.user !== undefined && status < 500;
+  const waiting = shows_count ? await countPrompts(visit.sql, MOST_COUNTED).catch(() => 0) : 0;
+  return c.html(wholePage({ ...visit, waiting }, page, part), status);
 }
 
 /** A part of a page asks for itself again: it needs no frame around it, and takes no flash away from one. */

@@ -1,9 +1,6 @@
 /** Runs a job now: a form drawn from the schema of its args, checked by that schema here and once more by the worker. */
-import { type Draft, draftFrom, draftOf, freshDraft, type Problems, withItem, withoutItem } from "../../args/draft.ts";
-import { type Field, fieldOf } from "../../args/fields.ts";
 import { ArgsFields, type ArgsState } from "../../args/form.tsx";
-import { checkArgs, jsonOf, valueOf } from "../../args/reading.ts";
-import { storable } from "../../../actions/args.ts";
+import { argsFrom, changedForm, freshArgs } from "../../args/sent.ts";
 import type { Enqueued } from "../../../actions/enqueue.ts";
 import { enqueue } from "../../../actions/run_actions.ts";
 import { type Json, PRIORITIES, priorityNumber } from "../../../job.ts";
@@ -11,7 +8,7 @@ import { databaseNow, readDefinition, type StoredDefinition } from "../../../def
 import { type NodeRow, readLabels } from "../../../nodes/workers.ts";
 import { Foot } from "../../parts/dialog.tsx";
 import { Problem } from "../../parts/notes.tsx";
-import { orForm, wishOf, wordsOf } from "../../form_actions.ts";
+import { orForm, wishOf } from "../../form_actions.ts";
 import {
   type ActionContext,
   type Done,
@@ -42,9 +39,7 @@ const NO_WISH = { priority: "", delay: "", unit: "s", node: "", wrong: {} };
 
 export async function showRunForm(on: RequestContext): Promise<Page> {
   const definition = await readDefinitionOf(on);
-  const drawable = drawableOf(definition);
-  const draft = drawable && freshDraft(drawable, { zone: on.zone });
-  const args = { field: drawable, draft, json: "{}", problems: new Map() };
+  const args = freshArgs(definition.args_schema, on.zone);
   return await runPage(on, definition, { args, wish: { ...NO_WISH, wish: crypto.randomUUID() } });
 }
 
@@ -54,18 +49,12 @@ async function readDefinitionOf(on: RequestContext): Promise<StoredDefinition> {
   return definition;
 }
 
-function drawableOf({ args_schema }: StoredDefinition): Field | undefined {
-  const root = args_schema === null ? undefined : fieldOf(args_schema);
-  return root?.kind === "object" ? root : undefined;
-}
-
 /** Starts it; or gives the form back: changed by one of its own buttons, or with what is wrong. */
 export async function runJob(on: ActionContext): Promise<Done | Page> {
   const definition = await readDefinitionOf(on);
-  const drawable = drawableOf(definition);
-  const sent = argsFrom(on, definition, drawable);
+  const sent = argsFrom(on, definition.args_schema, { text: "the args", called: "args" });
   const wish = wishFrom(on);
-  const changed = changedForm(on, sent, drawable);
+  const changed = changedForm(on, sent);
   if (changed) return await runPage(on, definition, { args: changed, wish });
   const { value, args } = sent;
   if (args.problems.size > 0 || Object.keys(wish.wrong).length > 0) {
@@ -75,44 +64,6 @@ export async function runJob(on: ActionContext): Promise<Done | Page> {
     const { id, isNew } = await enqueueFrom(on, definition, { args: value, wish });
     return { to: `/runs/${id}`, text: isNew ? t(on, "jobs.run_done", { id }) : t(on, "jobs.run_again", { id }) };
   });
-}
-
-interface SentArgs {
-  args: ArgsState;
-  value: Json | undefined;
-}
-
-function argsFrom(on: ActionContext, { args_schema }: StoredDefinition, drawable: Field | undefined): SentArgs {
-  const problems: Problems = new Map();
-  const reading = { lang: on.lang, zone: on.zone, problems };
-  const draft = drawable && field(on.form, "mode") === "fields" ? draftFrom(on.form) : undefined;
-  const json = field(on.form, "json") || "{}";
-  const wrong = (text: string) => void problems.set("", [...problems.get("") ?? [], text]);
-  const value = drawable && draft ? valueOf(drawable, draft, reading) : jsonOf(json, { lang: on.lang, wrong });
-  if (problems.size === 0 && args_schema !== null) checkArgs(args_schema, value, reading);
-  try {
-    if (problems.size === 0) storable("the args", value, "args");
-  } catch (error) {
-    wrong(wordsOf(on.lang, error) ?? (error as Error).message);
-  }
-  return { args: { field: drawable, draft, json, problems }, value };
-}
-
-/** Undefined: it was sent to be run. */
-function changedForm(on: ActionContext, { args, value }: SentArgs, drawable: Field | undefined): ArgsState | undefined {
-  const [add, remove, to] = ["add", "remove", "switch"].map((name) => on.form.get(name));
-  const fresh = { ...args, problems: new Map() };
-  if (drawable && args.draft) {
-    if (typeof add === "string") {
-      return { ...fresh, draft: withItem(drawable, args.draft, { path: add, zone: on.zone }) };
-    }
-    if (typeof remove === "string") return { ...fresh, draft: withoutItem(args.draft, remove) };
-    if (to === "json") return { ...fresh, draft: undefined, json: JSON.stringify(value ?? {}, null, 2) };
-  }
-  if (to !== "fields" || !drawable) return undefined;
-  const draft: Draft | undefined = value === undefined ? undefined : draftOf(drawable, value, { zone: on.zone });
-  if (draft) return { ...fresh, draft };
-  return value === undefined ? args : { ...args, problems: new Map([["", [t(on, "jobs.not_drawn")]]]) };
 }
 
 function wishFrom(on: ActionContext): Wish {
