@@ -26,6 +26,7 @@ import {
   samePath,
 } from "./auth/authentication.ts";
 import { OF_STRANGERS, OF_USERS } from "./body.ts";
+import { mountCallbacks } from "./callbacks.tsx";
 import { callerOf, sessionOf } from "./auth/callers.ts";
 import { answerHealth, answerMetrics, readiness } from "./health.ts";
 import { answerLive } from "./live_stream.ts";
@@ -49,6 +50,7 @@ export function buildAdmin(parts: AdminParts): Hono<HonoEnv> {
   app.use(ownHostsOnly(place));
   // Before the session of pages: it has its own callers, and limits of its bodies.
   app.route("/api/v1", buildApi({ sql, redis, archive, callerOf: (c) => callerOf(c, { sql, place }) }));
+  mountCallbacks(app, parts);
   app.get("/healthz", answerHealth);
   app.get("/readyz", readiness(parts));
   app.get("/metrics", (c) => answerMetrics(c, parts));
@@ -222,7 +224,7 @@ function sentFrom(c: Context<HonoEnv>, pathOf: RouteParts["pathOf"]): string | u
   return URL.canParse(from) ? samePath(pathOf(from)) : "/";
 }
 
-function answerRefusal(c: Context<HonoEnv>, parts: RouteParts, { status, message }: PageError) {
+function answerRefusal(c: Context<HonoEnv>, parts: RouteParts, { status, message }: PageError): Promise<Response> {
   const visit = contextOf(c, parts);
   const sent_from = sentFrom(c, parts.pathOf);
   return answerPage(c, visit, errorPage(visit, { status, text: message, sent_from }), status);

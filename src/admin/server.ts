@@ -27,8 +27,8 @@ export async function serveAdmin(
   const { sql, stop, redis, archive } = on;
   const place = placeOf(config);
   const live = new Live(sql);
-  const app = buildAdmin({ sql, place, live, stop, redis, archive, metrics_token: config.metrics_token });
-  const { host: hostname, port } = config;
+  const { host: hostname, port, metrics_token, callback_secret } = config;
+  const app = buildAdmin({ sql, place, live, stop, redis, archive, metrics_token, callback_secret });
   const cut = new AbortController();
   const server = serveHttp({
     name: "admin",

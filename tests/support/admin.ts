@@ -29,6 +29,7 @@ interface SceneOptions {
   /** SCHEDULER_ADMIN_HOSTS. */
   hosts?: string[];
   metrics_token?: string;
+  callback_secret?: string;
   archive?: Archive;
   /** Of the pages' requests, for a scene in which Postgres is away. */
   sql?: (sql: Sql) => Sql;
@@ -47,10 +48,10 @@ export async function adminOn(
   const stop = new AbortController();
   const sql = options.sql?.(stores.sql) ?? stores.sql;
   const public_url = options.url ? new URL(options.url) : undefined;
-  const { archive, metrics_token, proxies = 0, hosts = ["admin.test"] } = options;
+  const { archive, metrics_token, callback_secret, proxies = 0, hosts = ["admin.test"] } = options;
   const place = placeOf({ public_url, proxies, hosts });
   const live = new Live(sql);
-  const app = buildAdmin({ sql, place, live, stop: stop.signal, archive, metrics_token });
+  const app = buildAdmin({ sql, place, live, stop: stop.signal, archive, metrics_token, callback_secret });
   const origin = public_url?.origin ?? "http://admin.test";
   const stranger = (address = "10.0.0.1") =>
     new Browser((request) => Promise.resolve(app.fetch(request, { address })), { origin, place });

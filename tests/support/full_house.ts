@@ -84,9 +84,7 @@ export async function aFullHouse(sql: Sql): Promise<House> {
   await aRun(sql, { job_definition_id: id, state: "PENDING", due_at: new Date(Date.UTC(2090, 0, 1)) });
   const reason = json(sql, { code: "no_slot", params: { where: null } });
   await sql`insert into queue_block_reason ${sql({ job_definition_id: id, node: "", reason })}`;
-  const asks = await aRun(sql, { job_definition_id: id, state: "SUSPENDED", started_at: new Date() });
-  const prompt = { ask: blankless, show: { [blankless]: blankless }, who: ["role:operator", LONG] };
-  await aStep(sql, asks.id, { key: "message:approval", waits_for: "approval", prompt });
+  const asks = await anAsker(sql, id, blankless);
   const alerts = [
     ["run.failed", JOB, stored("alerts.message.failed", { job_run_id: run.id }), { job_run_id: run.id }],
     ["run.overdue", JOB, stored("alerts.message.overdue", { due_at: "2026-01-01T00:00:00Z" }), {
@@ -118,4 +116,12 @@ export async function aFullHouse(sql: Sql): Promise<House> {
     bulk: bulk?.id as number,
     schedule: kept?.id as number,
   };
+}
+
+/** It has asked for message "approval". */
+async function anAsker(sql: Sql, job_definition_id: number, blankless: string): Promise<{ id: number }> {
+  const run = await aRun(sql, { job_definition_id, state: "SUSPENDED", started_at: new Date() });
+  const prompt = { ask: blankless, show: { [blankless]: blankless }, who: ["role:operator", LONG] };
+  await aStep(sql, run.id, { key: "message:approval", waits_for: "approval", prompt });
+  return run;
 }
