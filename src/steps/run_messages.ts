@@ -67,20 +67,3 @@ export async function sendMessage(sql: Db, message: NewMessage): Promise<SentMes
   if (row.unread >= MOST_UNREAD) return { refused: { code: "box_full", most: MOST_UNREAD } };
   return await sendMessage(sql, message); // its key was committed by another since this statement began: now it is seen
 }
-
-/** The refusal in a sentence. */
-export function whyNotSent({ job_run_id, name }: Pick<NewMessage, "job_run_id" | "name">, why: MessageRefusal): string {
-  const cannot = `Cannot send "${name}" to run ${job_run_id}`;
-  switch (why.code) {
-    case "unknown_run":
-      return `${cannot}: there is no such run`;
-    case "ended":
-      return `${cannot}: it has ended ${why.state}`;
-    case "unknown_message":
-      return why.known.length === 0
-        ? `${cannot}: its job takes no messages; name them in \`messages\` of its file`
-        : `${cannot}: its job takes ${why.known.join(", ")}`;
-    case "box_full":
-      return `${cannot}: ${why.most} messages wait there unread; send it when the run has taken some, or cancel the run`;
-  }
-}

@@ -12,6 +12,7 @@ import { createSlotRuns } from "../../../src/runs/create_runs.ts";
 import type { Db, Sql } from "../../../src/postgres/connection.ts";
 import { detachSilent } from "../../../src/dispatch/detach.ts";
 import { emitEvent, takeEvents } from "../../../src/events/events.ts";
+import { followEnds } from "../../../src/events/followers.ts";
 import { acquire, depose, resign, Term } from "../../../src/nodes/leadership.ts";
 import { checkLines, hold, wake } from "../../../src/runs/key_queues.ts";
 import { buryWorkers } from "../../../src/nodes/workers.ts";
@@ -89,6 +90,11 @@ const STATEMENTS: Record<string, Scene> = {
     await aDefinition(sql, { event_types: ["fenced"] });
     await emitEvent(sql, { event_type: "fenced", payload: {} });
     return (term) => takeEvents(sql, term);
+  },
+  followEnds: async (sql) => {
+    const { id } = await aDefinition(sql);
+    await sql`insert into group_check (group_id, job_definition_id) values (1, ${id})`;
+    return (term) => followEnds(sql, term);
   },
   applyWakeChecks: async (sql) => {
     const { id } = await aRun(sql, { state: "SUSPENDED", held: true });
