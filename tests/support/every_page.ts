@@ -60,6 +60,8 @@ function runPages(on: Sights): Asked[] {
     asked(`/runs/${on.running_run}`, {}, "/runs/:id running"),
     asked(`/runs/${on.run}/edit`, {}, "/runs/:id/edit"),
     asked(`/runs/${on.suspended_run}/messages/approval`, {}, "/runs/:id/messages/:name"),
+    asked(`/runs/${on.run}/fork`, {}, "/runs/:id/fork"),
+    asked(`/runs/${on.suspended_run}/wake`, { step: "message:approval" }, "/runs/:id/wake"),
     asked("/waiting"),
   ];
 }

@@ -64,3 +64,43 @@ Deno.test("who watches a run is told of each of its steps", () =>
     marks.push(await mark());
     assert.equal(new Set(marks).size, 4, String(marks));
   }));
+
+Deno.test("an operator ends a wait on a page of its own, and forks an ended run with other results; a viewer sees neither", () =>
+  withAdmin(async ({ sql, login }) => {
+    const { id } = await aRun(sql, {
+      state: "SUSPENDED",
+      held: true,
+      wakes_at: new Date("2099-01-01"),
+      started_at: AT,
+    });
+    await aStep(sql, id, { key: "sleep:", until: new Date("2099-01-01") });
+    const operator = await login("operator");
+    const path = `/runs/${id}/wake?step=sleep%3A`;
+    assert((await operator.text(`/runs/${id}`)).includes(`href="${path}"`));
+    assert(!(await (await login("viewer")).text(`/runs/${id}`)).includes("/wake"));
+    assert.equal((await operator.act(path, { reason: "enough" })).to, `/runs/${id}`);
+    const [step] = await sql<{ over: boolean }[]>`
+      select until <= clock_timestamp() as over from run_step where job_run_id = ${id}`;
+    assert.equal(step?.over, true);
+    assert.equal((await operator.get(`/runs/${id}/wake?step=nothing`)).status, 404);
+
+    const { id: ended } = await aRun(sql, { state: "FAILED", started_at: AT });
+    await aStep(sql, ended, { key: "step:list", seq: 1, began_at: AT, result: [1] });
+    await aStep(sql, ended, {
+      key: "step:charge",
+      seq: 2,
+      began_at: AT,
+      state: "FAILED",
+      error_name: "E",
+      error_summary: "e",
+    });
+    const from = `/runs/${ended}/fork?from=step%3Acharge`;
+    assert((await operator.text(`/runs/${ended}`)).includes(`href="${from}"`));
+    assert.equal((await operator.post(from, { set: `{"no such": 1}` })).status, 400);
+    const { to } = await operator.act(from, { args: `{"n": 2}`, set: `{"list": [1, 2]}`, reason: "again" });
+    const fresh = Number(to.split("/").at(-1));
+    const [run] = await sql`select rerun_of, args_json from job_run where id = ${fresh}`;
+    assert.deepEqual({ ...run }, { rerun_of: ended, args_json: { n: 2 } });
+    const rows = await sql`select key, result from run_step where job_run_id = ${fresh}`;
+    assert.deepEqual(rows.map((row) => ({ ...row })), [{ key: "step:list", result: [1, 2] }]);
+  }));

@@ -14,6 +14,7 @@ import { Why } from "../../parts/why.tsx";
 import { idParam, link, may, type Page, PageError, type RequestContext } from "../../request_context.ts";
 import { nodeLink, workerLink } from "../nodes/figures.tsx";
 import { ActButtons, Dialogs } from "./dialogs.tsx";
+import { messageNames, SendButtons } from "./step_acts.tsx";
 import { Steps, STEPS_SHOWN } from "./steps.tsx";
 import { Timeline } from "./timeline.tsx";
 import { saidText, t } from "../../../locale/locale.ts";
@@ -27,11 +28,12 @@ export async function showRun(on: RequestContext): Promise<Page> {
   const run = await readRun(on.sql, id);
   if (!run) throw new PageError(404);
   const log = new RunLog(on, run);
-  const [attempts, lines, reruns, steps] = await Promise.all([
+  const [attempts, lines, reruns, steps, names] = await Promise.all([
     readAttempts(on.sql, id),
     log.readTail(LOG_LINES).catch(unreadable),
     readReruns(on.sql, id, RERUNS_SHOWN),
     listSteps(on.sql, id, { most: STEPS_SHOWN }),
+    messageNames(on, run),
   ]);
   return {
     title: `${t(on, "runs.run", { id })} · ${run.job_name}`,
@@ -40,6 +42,7 @@ export async function showRun(on: RequestContext): Promise<Page> {
         <Live on={on} id="run" topics={[`run:${id}`]}>
           <Heading on={on} run={run} />
           <Now on={on} run={run} />
+          <SendButtons on={on} run={run} names={names} />
           <Timeline on={on} run={run} attempts={attempts} />
           <Steps on={on} run={run} steps={steps} attempts={attempts} />
           <Attempts on={on} attempts={attempts} />

@@ -6,6 +6,7 @@ import { Code } from "../../parts/notes.tsx";
 import { Table } from "../../parts/table.tsx";
 import { Duration, Nothing, Time } from "../../parts/time.tsx";
 import { link, type RequestContext } from "../../request_context.ts";
+import { StepActs } from "./step_acts.tsx";
 import { t } from "../../../locale/locale.ts";
 
 /** What fits on a page; the rest is in `deno task runs steps`. */
@@ -47,6 +48,7 @@ export function Steps({ on, run, steps, attempts }: Shown & { attempts: AttemptV
             cell: (step) => <Duration on={on} from={step.began_at} to={step.ended_at} />,
           },
           { head: t(on, "steps.outcome"), kind: "text", cell: (step) => <Outcome on={on} step={step} /> },
+          { head: t(on, "steps.acts"), cell: (step) => <StepActs on={on} run={run} step={step} /> },
         ]}
       />
     </section>
