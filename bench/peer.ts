@@ -1,6 +1,6 @@
 /**
- * The programs that the project is measured against: graphile-worker, pg-boss and BullMQ, as it comes and tuned as its own
- * documentation says, on the same Postgres and Redis, in two worker processes of ten jobs at once. They are dependencies of
+ * The programs that the project is measured against: graphile-worker, pg-boss and BullMQ, and for workflows DBOS Transact
+ * and openworkflow, as it comes and tuned as its own documentation says, on the same Postgres and Redis, in two worker processes of ten jobs at once. They are dependencies of
  * `bench/peers/` alone, installed under `.dandori/` when a measurement asks for them, with the Node that they need.
  */
 import { PROJECT_DIR } from "../src/platform/config.ts";
@@ -9,8 +9,10 @@ import { cpuOf } from "./processes.ts";
 import type { Bench } from "./workload.ts";
 
 export interface Setting {
-  peer: "graphile_worker" | "pg_boss" | "bullmq";
+  peer: "graphile_worker" | "pg_boss" | "bullmq" | "dbos" | "openworkflow";
   how: "as it comes" | "tuned" | "sandboxed";
+  /** Of a workflow, for those that have any. */
+  steps?: number;
 }
 
 const WORKERS = 2;

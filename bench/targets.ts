@@ -56,6 +56,14 @@ const page = (what: string, measure: string, most: number): Target => ({
   of: { workload: "pages", how: "all of them", measure },
   most,
 });
+const stepsOf = (how: string): Target[] => {
+  const steps = { workload: "steps", how };
+  const dbos = { ...steps, measure: "rate", who: "dbos" };
+  return [
+    { what: `steps/s, ${how}, against DBOS Transact`, of: { ...steps, measure: "rate" }, against: dbos, least: 3 },
+    { what: `CPU of everything per 1,000 steps, ${how}`, of: { ...steps, measure: "cpu all" }, most: 0.4 },
+  ];
+};
 const growth = (measure: string, most: number): Target => ({
   what: `memory: ${measure}`,
   of: { workload: "memory", measure },
@@ -132,6 +140,9 @@ const TARGETS: Target[] = [
   growth("growth worker", 16),
   growth("growth body", 16),
   growth("growth files", 4),
+  ...stepsOf("many short runs"),
+  ...stepsOf("few long runs"),
+  { what: "last hundred of 2,000 steps against the first", of: { workload: "step-cost", measure: "ratio" }, most: 1.1 },
 ];
 
 export function verdicts(found: Figure[]): Verdict[] {

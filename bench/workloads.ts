@@ -15,6 +15,7 @@ import { pages } from "./workloads/pages.ts";
 import { peers } from "./workloads/peers.ts";
 import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
+import { stepCost, steps } from "./workloads/steps.ts";
 import { steady } from "./workloads/steady.ts";
 import { throughput } from "./workloads/throughput.ts";
 import { turns } from "./workloads/turns.ts";
@@ -38,4 +39,6 @@ export const WORKLOADS: Workload[] = [
   pages,
   bulk,
   recovery,
+  steps,
+  stepCost,
 ];
