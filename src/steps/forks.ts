@@ -129,18 +129,21 @@ function stepOf(all: ForkedRow[], asked: string): ForkedRow | string {
   }${more}`;
 }
 
-/** With the results of calls: the runs that these called may be deleted before the fork has ended. */
+/** With the results of calls and bulks: the runs that these called may be deleted before the fork has ended. */
 async function copyRows(tx: Db, job_run_id: number, { id, keys, set }: PlannedFork & { id: number }): Promise<void> {
   await tx`
     insert into run_step (job_run_id, key, kind, state, seq, attempt, code_digest, tries, result, error_name, error_summary,
                           began_at, ended_at, until, child_run_id, child_bulk_id, waits_for, event_where, prompt, has_undo)
     select ${id}, s.key, s.kind, case when n.key is null then s.state else 'DONE' end, s.seq, 1, s.code_digest, s.tries,
-           case when n.key is null then coalesce(s.result, c.result) else n.result end,
+           case when n.key is null then coalesce(s.result, c.result, b.result) else n.result end,
            case when n.key is null then s.error_name end, case when n.key is null then s.error_summary end,
            s.began_at, s.ended_at, s.until, s.child_run_id, s.child_bulk_id, s.waits_for, s.event_where, s.prompt, s.has_undo
       from run_step s
       left join lateral (
         select o.result from job_run o where o.id = s.child_run_id and s.kind = 'call' and s.state = 'DONE' offset 0) c on true
+      left join lateral (
+        select jsonb_build_object('succeeded', o.succeeded, 'failed', o.failed) as result
+          from bulk o where o.id = s.child_bulk_id and s.kind = 'bulk' and s.state = 'DONE' offset 0) b on true
       left join jsonb_to_recordset(${json(tx, set)}) as n(key text, result jsonb) on n.key = s.key
      where s.job_run_id = ${job_run_id} and s.key = any(${keys}::text[])`;
 }

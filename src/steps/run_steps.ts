@@ -251,7 +251,7 @@ export async function readJournals(sql: Db, job_run_ids: number[]): Promise<Map<
   const rows = await sql<StoredRow[]>`
     select r.id as job_run_id, r.wakes, (extract(epoch from least(r.started_at, (
              select min(a.started_at) from job_run_attempt a where a.job_run_id = r.id))) * 1000)::float8 as started_unix_ms,
-           s.key, s.kind, s.state, s.seq, s.tries, coalesce(s.result, c.result) as result, s.error_name, s.error_summary,
+           s.key, s.kind, s.state, s.seq, s.tries, coalesce(s.result, c.result, b.result) as result, s.error_name, s.error_summary,
            (extract(epoch from s.ended_at) * 1000)::float8 as ended_unix_ms,
            (extract(epoch from s.until - clock_timestamp()) * 1000)::float8 as until_in_ms,
            s.code_digest, s.child_run_id, s.child_bulk_id, s.has_undo
@@ -261,6 +261,9 @@ export async function readJournals(sql: Db, job_run_ids: number[]): Promise<Map<
   }) offset 0) s on true
       left join lateral (
         select o.result from job_run o where o.id = s.child_run_id and s.kind = 'call' and s.state = 'DONE' offset 0) c on true
+      left join lateral (
+        select jsonb_build_object('succeeded', o.succeeded, 'failed', o.failed) as result
+          from bulk o where o.id = s.child_bulk_id and s.kind = 'bulk' and s.state = 'DONE' offset 0) b on true
      where r.id = any(${job_run_ids}::bigint[]) order by r.id, s.seq nulls last, s.began_at`;
   const journals = new Map<number, StoredJournal>();
   for (const { job_run_id, started_unix_ms, wakes, ...row } of rows) {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { findArrivals } from "../../../src/steps/arrivals.ts";
 import { type ChildBulkWish, createChildBulk, readBulkResults } from "../../../src/steps/child_bulks.ts";
+import { readJournals } from "../../../src/steps/run_steps.ts";
 import { suspendRuns } from "../../../src/steps/suspend_runs.ts";
 import { applyWakeChecks } from "../../../src/steps/wakes.ts";
 import { numbered, withBulks } from "../../support/bulk_scene.ts";
@@ -69,6 +70,14 @@ Deno.test("a bulk is made once and whole, its runs are below the parent, and its
     const arrival = { key: "bulk:each", outcome: "DONE", result: { succeeded: 4, failed: 1 }, child_bulk_id };
     assert.deepEqual(look?.arrivals, [arrival]);
     assert.equal(await make(sql, wish).catch(() => 0), child_bulk_id, "one that was made is found by its key");
+    await sql`update job_run set state = 'RUNNING', held = false where id = ${parent.id}`;
+    await write(sql, aWrite(parent, "bulk:each", { seq: 1 }));
+    const journal = (await readJournals(sql, [parent.id])).get(parent.id);
+    assert.deepEqual(
+      journal?.rows.map(({ result }) => result),
+      [{ succeeded: 4, failed: 1 }],
+      "each time that it is replayed",
+    );
   });
 });
 
