@@ -28,6 +28,15 @@ export const STEP_WORKER_MISTAKES: Mistake[] = [
     why: "Postgres refuses the statement, and with it the steps of all runs that share it.",
   },
   {
+    id: "positions-by-arrival-at-the-worker",
+    file: COMMITS,
+    find: "...columns, kind: request };",
+    replace: "...columns, seq: columns.seq && _n, kind: request };",
+    tests: WRITES,
+    filter: "frames are written in their order",
+    why: "A replay gives rows another order than that in which the code got them live, and gaps in it.",
+  },
+  {
     id: "zombies-go-on-with-their-steps",
     file: COMMITS,
     find: "      else onLost(execution);\n",
