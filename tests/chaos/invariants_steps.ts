@@ -49,6 +49,9 @@ export const STEP_INVARIANTS: Invariant[] = [
         select job_run_id, 'number ' || place || ' was told in ' || count(distinct row(key, outcome, value)) || ' ways' from delivery
          group by job_run_id, place having count(distinct row(key, outcome, value)) > 1
         union all
+        select id, 'it ended ' || error_name || ': ' || left(error_summary, 200) from job_run r
+         where (error_name = 'Diverged' or error_summary like 'Uncaught outside of run()%') and exists (select from delivery d where d.job_run_id = r.id)
+        union all
         select job_run_id, 'fence ' || fence || ' was told ' || count(*) || ' answers, the last as number ' || max(place) from delivery
          group by job_run_id, fence having count(*) <> max(place)`,
   },
@@ -119,13 +122,15 @@ export const STEP_INVARIANTS: Invariant[] = [
   {
     invariant: "W14",
     says:
-      "each execution has a cause: the first start, a suspension, a failure, an interruption or one that was given back",
+      "each execution has a cause: the first start, a suspension, a failure, an interruption, or one that was given back or never began",
     violations: (sql) =>
       sql<Found[]>`
         select r.id as job_run_id, 'it has ' || r.attempt || ' attempts, ' || r.suspensions || ' suspensions, ' || r.failures || ' failures, '
-                 || r.interruptions || ' interruptions, and ' || back.n || ' were given back' as detail
+                 || r.interruptions || ' interruptions, and ' || back.n || ' were given back or never began' as detail
           from job_run r
-          cross join lateral (select count(*) as n from job_run_attempt a where a.job_run_id = r.id and a.outcome = 'GIVEN_BACK') back
+          cross join lateral (
+            select count(*) as n from job_run_event v left join job_run_attempt a using (job_run_id, attempt)
+             where v.job_run_id = r.id and v.to_state = 'ORPHANED' and (v.from_state = 'ASSIGNED' or (v.from_state = 'RUNNING' and a.outcome = 'GIVEN_BACK'))) back
          where r.attempt - r.suspensions > 1 + r.failures + r.interruptions + back.n`,
   },
 ];

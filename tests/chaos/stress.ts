@@ -119,6 +119,7 @@ function makeWorld(stores: Stores, { seed, mistake, quiet = false }: StressOptio
     scale: 1,
     weather: { ...FOUL, ...mistake?.weather },
     ledger: [],
+    steps: { bodies: [], deliveries: [] },
     clock: undefined,
     mistake,
     quiet,
@@ -199,6 +200,7 @@ async function judge(
       new_runs,
       only_these_new_runs: true,
       clock: world.clock,
+      steps: world.steps,
       leader_lease_ms: world.settings.leader_lease_seconds * 1000,
       worker_lease_ms: world.settings.worker_lease_seconds * 1000,
     })

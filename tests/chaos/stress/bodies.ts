@@ -4,9 +4,18 @@
  * busy this one is.
  */
 import { every, monotonicMs, rest } from "../../../src/platform/timers.ts";
-import type { Body, BodyListener, BodyOrder, Outcome, ProcessPool } from "../../../src/sandbox/process_pool.ts";
+import type {
+  Body,
+  BodyListener,
+  BodyOrder,
+  Outcome,
+  ProcessPool,
+  StepBody,
+} from "../../../src/sandbox/process_pool.ts";
+import type { ToStepBody } from "../../../src/sandbox/frames/step_frames.ts";
 import type { Effect } from "../checker.ts";
 import type { SimProcess } from "./process.ts";
+import { SimSteps } from "./steps.ts";
 import { BEAT_MS, count, GUARD_MS, later, type World } from "./world.ts";
 
 /** How a body of each job behaves. */
@@ -16,6 +25,8 @@ export interface Manner {
   /** Of all bodies, how many fail, and of those how many must not be retried. */
   fails: number;
   fatal: number;
+  /** It goes through steps, and ends with the last of them. */
+  steps?: boolean;
 }
 
 type Decided = Exclude<Outcome, { kind: "LOST" }>;
@@ -74,7 +85,7 @@ export class SimSandbox {
     return this.#guarded ? this.#heard_ms + GUARD_MS * this.#world.scale : Infinity;
   }
 
-  start(order: BodyOrder, _listener: BodyListener): Body {
+  start(order: BodyOrder, listener: BodyListener): Body {
     const { chance, mistake } = this.#world;
     if (!this.#mayRun() && !mistake?.unchecked_spawn) return neverStarted();
     this.#heard_ms = monotonicMs();
@@ -82,6 +93,7 @@ export class SimSandbox {
     count(this.#world, "bodies");
     const body = new SimBody(this.#world, {
       order,
+      listener: manner.steps ? listener : undefined,
       process: this.#process,
       guard: this,
       lasts_ms: chance.between(manner.least_ms, manner.most_ms) * this.#world.scale,
@@ -119,7 +131,7 @@ function outcomeBy({ chance }: World, manner: Manner): Decided {
     : { kind: "FAILED", error_name: "Error", retry: "policy", ...failed };
 }
 
-class SimBody implements Body {
+class SimBody implements StepBody {
   readonly waits = false;
   readonly pid = 1;
   readonly outcome: Promise<Outcome>;
@@ -127,11 +139,14 @@ class SimBody implements Body {
   readonly #parts: { process: SimProcess; guard: SimSandbox; world: World; linger_ms: number };
   #resolve: (outcome: Outcome) => void = () => {};
   readonly #over = new AbortController();
+  readonly #steps: SimSteps | undefined;
 
   constructor(
     world: World,
     parts: {
       order: BodyOrder;
+      /** Of one that goes through steps. */
+      listener: BodyListener | undefined;
       process: SimProcess;
       guard: SimSandbox;
       lasts_ms: number;
@@ -146,8 +161,21 @@ class SimBody implements Body {
     this.#effect = { job_run_id, attempt, fence, worker_id: process.name, started_ms };
     world.ledger.push(this.#effect);
     this.outcome = new Promise((resolve) => this.#resolve = resolve);
-    const natural_ms = started_ms + parts.lasts_ms;
-    later(world, rest(parts.lasts_ms, this.#over.signal).then(() => this.#end(natural_ms, parts.outcome)));
+    const { listener } = parts;
+    if (listener) {
+      const isAlive = () => !this.#over.signal.aborted && monotonicMs() < guard.guarded_until_ms;
+      this.#steps = new SimSteps({ world, order, listener, body: this, isAlive, passes: () => process.passes() });
+      this.#over.signal.addEventListener("abort", () => this.#steps?.end());
+      later(
+        world,
+        this.#steps.run().then(() => {
+          if (isAlive()) this.#end(monotonicMs(), parts.outcome);
+        }),
+      );
+    } else {
+      const natural_ms = started_ms + parts.lasts_ms;
+      later(world, rest(parts.lasts_ms, this.#over.signal).then(() => this.#end(natural_ms, parts.outcome)));
+    }
     later(world, this.#watch());
   }
 
@@ -164,6 +192,20 @@ class SimBody implements Body {
   /** Killed by the guard, at a moment that may lie a little ahead. */
   strike(at_ms: number): void {
     this.#end(at_ms, { kind: "LOST", error_summary: "its guard struck", exit_code: null });
+  }
+
+  tell(words: ToStepBody): void {
+    if (!this.#over.signal.aborted) this.#steps?.hear(words);
+  }
+
+  alert(): void {}
+
+  suspend(): void {
+    this.#end(this.#steps?.acted_ms ?? monotonicMs(), { kind: "SUSPENDED", exit_code: null });
+  }
+
+  fail(error: { error_name: string; error_summary: string }): void {
+    this.#endSoon(30, { kind: "FAILED", retry: "never", exit_code: null, ...error });
   }
 
   cancel(reason: string): void {

@@ -6,6 +6,7 @@ import { isUnreachable, type Sql } from "../../../src/postgres/connection.ts";
 import type { ScheduleSpec } from "../../../src/definitions/definition_rows.ts";
 import { emitEvent } from "../../../src/events/events.ts";
 import { reprioritizeWhere, requestCancel } from "../../../src/runs/requests.ts";
+import { sendMessage } from "../../../src/steps/run_messages.ts";
 import { aDefinition } from "../../support/factories.ts";
 import type { Manner } from "./bodies.ts";
 import { changeSomeBulk, giveBulk, new_runsOfBulks } from "./bulks.ts";
@@ -41,6 +42,10 @@ const JOBS: Record<string, Job> = {
     columns: { ...RETRIES, ...TOUGH, resources: { license: 2 } },
   },
   single: { manner: { ...QUICK, most_ms: 40, fails: 0.05 }, columns: { ...RETRIES, ...TOUGH } },
+  stepped: {
+    manner: { ...QUICK, fails: 0.15, steps: true },
+    columns: { ...RETRIES, ...TOUGH, messages: { go: {} } },
+  },
   rated: { manner: QUICK, columns: { ...RETRIES, ...TOUGH, rate_count: 4, rate_seconds: 1 } },
   calmed: {
     manner: QUICK,
@@ -177,6 +182,10 @@ async function somethingDone(
     () => chance.happens(0.5) ? giveBulk(world, { chance, turn }) : changeSomeBulk(world, chance),
     () => moveSome(sql, world, chance),
     () => giveRun(sql, made, { world, chance, turn, job_name: "rated" }),
+    () => giveRun(sql, made, { world, chance, turn, job_name: "stepped" }),
+    () => giveRun(sql, made, { world, chance, turn, job_name: "stepped" }),
+    () => sendSome(sql, { world, chance, turn }),
+    () => sendSome(sql, { world, chance, turn }),
     () => emitMuch(sql, { world, chance, turn }),
   ];
   return await chance.pick(acts)();
@@ -227,6 +236,30 @@ async function emitMuch(
     await untilHeard(() => emitEvent(sql, { event_type: "much", payload, dedupe_key: `event ${turn}.${n}` }));
     count(world, "events of much");
   }
+}
+
+/** To one that waits for it, or will. */
+async function sendSome(
+  sql: Sql,
+  { world, chance, turn }: { world: World; chance: World["chance"]; turn: number },
+): Promise<void> {
+  const luck = chance.next();
+  const rows = await untilHeard(async () =>
+    await sql<{ id: number }[]>`
+      select r.id from job_run r join job_definition d on d.id = r.job_definition_id
+       where d.name = 'stepped' and r.finished_at is null order by r.id limit 50`
+  );
+  const run = rows[Math.floor(luck * rows.length)];
+  if (!run) return;
+  const message = {
+    job_run_id: run.id,
+    name: "go",
+    payload: `message ${turn}`,
+    dedupe_key: `${turn}`,
+    sent_by: "somebody",
+  };
+  await untilHeard(() => sendMessage(sql, message));
+  count(world, "messages sent");
 }
 
 /** Others come first from now on. */

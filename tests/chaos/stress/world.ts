@@ -4,6 +4,7 @@ import type { RedisConnection } from "../../../src/redis/connection.ts";
 import type { Sql } from "../../../src/postgres/connection.ts";
 import { DEFAULT_SETTINGS, type Settings } from "../../../src/settings/settings.ts";
 import type { Effect, Evidence } from "../checker.ts";
+import type { StepEvidence } from "../steps_evidence.ts";
 import type { Chance } from "./chance.ts";
 import type { Mistake } from "./mistakes.ts";
 import type { Network } from "./network.ts";
@@ -107,6 +108,8 @@ export interface World {
   scale: number;
   network: Network;
   ledger: Effect[];
+  /** What bodies with steps did and were told. */
+  steps: StepEvidence;
   /** How the ledger's clock and Postgres' go together. */
   clock: Evidence["clock"];
   mistake: Mistake | undefined;
