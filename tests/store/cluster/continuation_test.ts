@@ -1,5 +1,6 @@
 /** Asking whether bodies may go on, and answering it: one worker against peers that say what the test says, and real handlers. */
 import assert from "node:assert/strict";
+import { stored } from "../../../src/locale/message.ts";
 import { type FactName, hear } from "../../../src/platform/facts.ts";
 import { monotonicMs } from "../../../src/platform/timers.ts";
 import type { Peers } from "../../../src/rpc/peers.ts";
@@ -96,7 +97,7 @@ Deno.test("a no ends that body and no other, gently when a cancel was asked for"
   const replies: Record<number, ConfirmContinuationResponse> = { 7: NO, 8: YES, 9: { ...NO, canceled: true } };
   const { continuation, local, acts } = anAsker([7, 8, 9], (_, run) => replies[run.job_run_id]);
   await continuation.look(FOREVER);
-  assert.deepEqual(acts, ["abandon 7: not yours", "cancel 9: requested"]);
+  assert.deepEqual(acts, ["abandon 7: not yours", `cancel 9: ${stored("reason.requested")}`]);
   assert(local.mayRun);
 });
 
