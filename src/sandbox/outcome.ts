@@ -19,7 +19,8 @@ import { MayRunNothing } from "./watchdog.ts";
 import { type Message, message, stored } from "../locale/message.ts";
 
 export type Outcome =
-  | { kind: "SUCCEEDED"; result: Json; exit_code: number }
+  /** `again`: a new run with these args goes on. */
+  | { kind: "SUCCEEDED"; result: Json; exit_code: number; again?: { args: Json } }
   | {
     kind: "FAILED";
     error_name: string;
@@ -101,8 +102,8 @@ export function notStarted(why: Error): Outcome {
   };
 }
 
-export function succeeded({ result }: Extract<BodyVerdict, { kind: "result" }>, exit_code: number): Outcome {
-  return { kind: "SUCCEEDED", result, exit_code };
+export function succeeded({ result, again }: Extract<BodyVerdict, { kind: "result" }>, exit_code: number): Outcome {
+  return { kind: "SUCCEEDED", result, exit_code, ...again && { again } };
 }
 
 /** The outcome of a verdict; `exit_code` is null when the process was killed after it. */

@@ -18,6 +18,8 @@ export interface ChildQuery {
   args: unknown;
   /** False: it waits for nobody, so the serial key of its parent is no matter. */
   is_awaited: boolean;
+  /** It is the parent's own job, and takes its place. */
+  goes_on?: boolean;
   serial_key?: string;
 }
 
@@ -72,17 +74,17 @@ export function blockedBy(sql: Db, serial_key: Fragment): Fragment {
 /** Undefined: nothing is in the way. `args` undefined: they are looked at elsewhere. */
 export function whyNoChild(
   cannot: string,
-  { job_run_id, job_name, args }: { job_run_id: number; job_name: string; args?: unknown },
+  { job_run_id, job_name, args, goes_on }: Pick<ChildQuery, "job_run_id" | "job_name" | "goes_on"> & { args?: unknown },
   facts: ChildFacts,
 ): string | undefined {
-  if (!mayCall(facts.permissions, job_name)) {
+  if (!goes_on && !mayCall(facts.permissions, job_name)) {
     return `${cannot}: permissions.call of ${facts.parent_job} does not name it; add it there, and \`deno task sync\``;
   }
   if (facts.job_definition_id === null) {
     return `${cannot}: no such job takes runs; a new one is added by a file in jobs/ and \`deno task sync\``;
   }
   if (facts.to_end) return `${cannot}: run ${job_run_id} is to end`;
-  if (facts.depth > DEEPEST) {
+  if (!goes_on && facts.depth > DEEPEST) {
     return `${cannot}: run ${job_run_id} is ${DEEPEST} calls below the first, which is the most; let one of those above call it`;
   }
   const unfit = args === undefined ? undefined : unfitArgs(facts.args_schema, args);

@@ -19,6 +19,8 @@ export interface ChildWish extends AttemptRef {
   args: unknown;
   /** `call`; false: `start`. */
   is_awaited: boolean;
+  /** `again`: it is of the parent's job, takes its place, and gets the messages that the parent has not read. */
+  goes_on?: boolean;
   /** Of a `start`, as the body says them (`DelayOptions`). An own idempotency key is the job's, and not of this parent alone. */
   options?: { [name: string]: Json };
 }
@@ -125,9 +127,9 @@ async function insertChildren(sql: Db, worker_id: string, wishes: SoundChild[]):
       select * from jsonb_to_recordset(${
     json(sql, asked)
   }) as a(place int, job_run_id bigint, attempt int, start_token text, key text,
-             job_definition_id bigint, args jsonb, is_awaited boolean, run_at timestamptz, priority int, serial_key text, node text, own_key text)),
+             job_definition_id bigint, args jsonb, is_awaited boolean, goes_on boolean, run_at timestamptz, priority int, serial_key text, node text, own_key text)),
     owned as materialized (
-      select r.id, r.attempt, r.start_token, r.depth from job_run r
+      select r.id, r.attempt, r.start_token, r.depth, r.priority, r.serial_key, r.node from job_run r
        where r.id = any(${parents}::bigint[]) and (r.id, r.attempt, r.start_token) in (select job_run_id, attempt, start_token from asked)
          and r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}
          and r.cancel_requested_at is null and r.ending is null
@@ -135,15 +137,19 @@ async function insertChildren(sql: Db, worker_id: string, wishes: SoundChild[]):
     ask as (
       select a.place, d.id as job_definition_id, 'call' as source,
              case when a.own_key is null then 'child:' || o.id || ':' || a.key else 'enqueue:' || d.id || ':' || a.own_key end as key, a.args,
-             coalesce(a.priority, d.priority) as priority, coalesce(a.run_at, ${
+             coalesce(a.priority, case when a.goes_on then o.priority end, d.priority) as priority, coalesce(a.run_at, ${
     now(sql)
   }) as due_at, null::timestamptz as slot,
-             coalesce(a.node, fill_template(d.node, a.args)) as node, null::bigint as rerun_of, a.serial_key as own_serial_key,
+             coalesce(a.node, case when a.goes_on then o.node end, fill_template(d.node, a.args)) as node, null::bigint as rerun_of, case when a.goes_on then o.serial_key else a.serial_key end as own_serial_key,
              null::bigint as job_schedule_id, null::bigint as event_id, null::bigint as bulk_id, null::bigint as leader_epoch,
-             o.id as parent_run_id, case when a.is_awaited then a.key end as parent_key, o.depth + 1 as depth
+             o.id as parent_run_id, case when a.is_awaited then a.key end as parent_key, o.depth + case when a.goes_on then 0 else 1 end as depth
         from asked a join owned o on o.id = a.job_run_id and o.attempt = a.attempt and o.start_token = a.start_token
         join job_definition d on d.id = a.job_definition_id and d.removed_at is null),
     ${insertingRuns(sql, { children: true })},
+    passed_on as (
+      update run_message m set job_run_id = born.id
+        from asked a join lined l using (place) join born on born.id = l.id
+       where a.goes_on and m.job_run_id = a.job_run_id and m.taken_by is null and m.for_key is null),
     marked as (
       update job_run r set has_children = true
        where r.id = any(array(select parent_run_id from ask where parent_key is not null)) and not r.has_children)

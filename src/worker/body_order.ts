@@ -27,7 +27,7 @@ export function bodyOrder(run: StartedRun, job_file: string): BodyOrder {
 function stepOrder(run: StartedRun): StepOrder {
   const steps: StepOrder = { started_unix_ms: run.started_unix_ms };
   if (run.suspensions > 0) steps.suspensions = run.suspensions;
-  if (run.messages.length > 0) steps.messages = run.messages;
+  steps.messages = run.messages; // also none: a wait for what nobody can send would never end
   if (run.max_retries > 0 || Object.keys(run.retry_on).length > 0) {
     steps.retry = {
       max: run.max_retries,

@@ -291,8 +291,26 @@ export class Executor {
   #bodyGone(gone: FinishedBody): void {
     const end = () => gone.inflight.stage.at === "suspended" ? this.#outcomes.leave(gone) : this.#outcomes.add(gone);
     const settled = this.#steps.ended(gone.run);
-    if (settled) settled.then(end);
+    if (gone.outcome.kind === "SUCCEEDED" && gone.outcome.again) void this.#goOn(gone, gone.outcome, settled);
+    else if (settled) settled.then(end);
     else end();
+  }
+
+  async #goOn(
+    gone: FinishedBody,
+    outcome: Extract<FinishedBody["outcome"], { kind: "SUCCEEDED" }>,
+    settled?: Promise<void>,
+  ): Promise<void> {
+    await settled;
+    const lost = (error: unknown) => {
+      loopFailed(`going on after run ${gone.run.job_run_id}`, error);
+      return {
+        kind: "LOST" as const,
+        error_summary: "the run that was to go on could not be made",
+        exit_code: outcome.exit_code,
+      };
+    };
+    this.#outcomes.add({ ...gone, outcome: await this.#steps.goOn(gone.run, outcome).catch(lost) });
   }
 
   /** Its row is SUSPENDED: its slot is free, though its process has a moment to go. */

@@ -9,6 +9,7 @@ import type { Sql } from "../../postgres/connection.ts";
 import { createChildBulk, readBulkResults } from "../../steps/child_bulks.ts";
 import { type ChildRun, type ChildWish, createChildren } from "../../steps/child_runs.ts";
 import { untilHeard } from "../retry_until_available.ts";
+import type { StartedRun } from "../../runs/started_runs.ts";
 import { callRefusal } from "./call_permissions.ts";
 import type { StepExecution, WrittenStep } from "./step_execution.ts";
 
@@ -40,6 +41,12 @@ export class ChildRequests {
         )
       );
     }, { most: 50 });
+  }
+
+  /** The run that takes the place of one that ends with `again`; undefined: that one is not ours any more, or is to be canceled. */
+  async nextRun({ job_run_id, attempt, start_token, job_name }: StartedRun, args: Json): Promise<ChildRun | undefined> {
+    const wish = { job_run_id, attempt, start_token, key: "again", job_name, args, is_awaited: false, goes_on: true };
+    return (await this.#made.add([wish]))[0];
   }
 
   /** The rows of what it asks, in its order; undefined: it may make none any more, and is about to end. */

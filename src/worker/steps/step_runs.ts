@@ -5,6 +5,7 @@
 import { loopFailed, observe } from "../../platform/facts.ts";
 import type { CallbackConfig } from "../../platform/config.ts";
 import { monotonicMs } from "../../platform/timers.ts";
+import type { Outcome } from "../../sandbox/outcome.ts";
 import type { StepBody, StepsFrame } from "../../sandbox/process_pool.ts";
 import type { Json } from "../../job.ts";
 import type { AskFrame, StepFrame, ToStepBody } from "../../sandbox/frames/step_frames.ts";
@@ -85,6 +86,20 @@ export class StepRuns {
     const execution = this.#executions.get(run.start_token);
     if (!execution) return undefined;
     return this.#settle(execution);
+  }
+
+  /**
+   * The end of a run whose body has asked for `again`: the new run is there before the old one has ended, so that it is made whoever dies
+   * between the two; who does the old one again finds it by its key.
+   */
+  async goOn(run: StartedRun, outcome: Extract<Outcome, { kind: "SUCCEEDED" }>): Promise<Outcome> {
+    const { again, exit_code } = outcome;
+    const next = await this.#children.nextRun(run, again?.args ?? null);
+    if (!next) {
+      return { kind: "LOST", error_summary: "another run was to go on, and this one is not ours any more", exit_code };
+    }
+    if (!("refused" in next)) return outcome;
+    return { kind: "FAILED", error_name: "AgainRefused", error_summary: next.refused, exit_code, retry: "never" };
   }
 
   /** Bodies that only wait give up their slots at once. */

@@ -235,3 +235,44 @@ Deno.test("children that are made while their parent ends are either not made, o
     assert(counts.none > 0 && counts.canceled > 0, `both ways were gone: ${JSON.stringify(counts)}`);
   });
 });
+
+Deno.test("the run that goes on needs no permission, is no deeper, and gets what its forerunner has not read", async () => {
+  await withStores(async ({ sql }) => {
+    const { id: job_definition_id } = await aDefinition(sql, {
+      name: "pages",
+      permissions: {},
+      messages: { m: { schema: null } },
+    });
+    const parent = await anOwnedRun(sql, {
+      job_definition_id,
+      depth: DEEPEST,
+      priority: 77,
+      serial_key: "own",
+      node: "node-7",
+    });
+    await sql`
+      insert into run_message (job_run_id, name, payload, sent_by, taken_by)
+      values (${parent.id}, 'm', '1', 'ann', 'message:m'), (${parent.id}, 'm', '2', 'ann', null)`;
+    const wish = aWish(parent, "pages", { key: "again", is_awaited: false, goes_on: true, args: { page: 2 } });
+    const id = idOf(await make(sql, wish));
+    assert.equal(idOf(await make(sql, wish)), id, "made once");
+    const [row] = await sql`
+      select args_json, depth, priority, serial_key, node, parent_key, held from job_run where id = ${id}`;
+    assert.deepEqual({ ...row }, {
+      ...{
+        args_json: { page: 2 },
+        depth: DEEPEST,
+        priority: 77,
+        serial_key: "own",
+        node: "node-7",
+        parent_key: null,
+        held: true,
+      },
+    });
+    assert.deepEqual(
+      [...await sql`select job_run_id, payload from run_message order by id`],
+      [{ job_run_id: parent.id, payload: 1 }, { job_run_id: id, payload: 2 }],
+    );
+    assert.match(await refusalOf(sql, { ...wish, key: "start:pages", goes_on: undefined }), /does not name it/);
+  });
+});
