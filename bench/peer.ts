@@ -1,7 +1,8 @@
 /**
- * The programs that the project is measured against: graphile-worker, pg-boss and BullMQ, and for workflows DBOS Transact
- * and openworkflow, as it comes and tuned as its own documentation says, on the same Postgres and Redis, in two worker processes of ten jobs at once. They are dependencies of
- * `bench/peers/` alone, installed under `.dandori/` when a measurement asks for them, with the Node that they need.
+ * The programs that the project is measured against: graphile-worker, pg-boss and BullMQ, and for workflows DBOS Transact and
+ * openworkflow, as it comes and tuned as its own documentation says, on the same Postgres and Redis, in two worker processes of
+ * ten jobs at once. They are dependencies of `bench/peers/` alone, installed under `.dandori/` when a measurement asks for them,
+ * with the Node that they need.
  */
 import { PROJECT_DIR } from "../src/platform/config.ts";
 import { linesOf } from "./lines.ts";

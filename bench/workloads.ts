@@ -15,6 +15,7 @@ import { pages } from "./workloads/pages.ts";
 import { peers } from "./workloads/peers.ts";
 import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
+import { replay } from "./workloads/replay.ts";
 import { stepCost, steps } from "./workloads/steps.ts";
 import { steady } from "./workloads/steady.ts";
 import { throughput } from "./workloads/throughput.ts";
@@ -41,4 +42,5 @@ export const WORKLOADS: Workload[] = [
   recovery,
   steps,
   stepCost,
+  replay,
 ];
