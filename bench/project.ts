@@ -274,7 +274,7 @@ export class Project {
         SCHEDULER_TLS_CERT_FILE: cert_file,
         SCHEDULER_TLS_KEY_FILE: key_file,
         SCHEDULER_TLS_PINS_FILE: pins_file,
-        SCHEDULER_STATE_DIR: `${this.#dir}/worker-${place}`,
+        SCHEDULER_STATE_DIR: `${this.#dir}/${node_id}`, // shared by those of a node, which so see each other die,
       },
       detached: true,
       stdin: "piped",

@@ -143,6 +143,7 @@ const TARGETS: Target[] = [
   ...stepsOf("many short runs"),
   ...stepsOf("few long runs"),
   { what: "last hundred of 2,000 steps against the first", of: { workload: "step-cost", measure: "ratio" }, most: 1.1 },
+  { what: "kill of a worker to the next step", of: { workload: "resume", measure: "kill to next step" }, most: 1_000 },
   { what: "replay of 10,000 rows", of: { workload: "replay", how: "10000 rows", measure: "replay" }, most: 200 },
 ];
 

@@ -16,6 +16,7 @@ import { peers } from "./workloads/peers.ts";
 import { pickup } from "./workloads/pickup.ts";
 import { recovery } from "./workloads/recovery.ts";
 import { replay } from "./workloads/replay.ts";
+import { resume } from "./workloads/resume.ts";
 import { stepCost, steps } from "./workloads/steps.ts";
 import { steady } from "./workloads/steady.ts";
 import { throughput } from "./workloads/throughput.ts";
@@ -43,4 +44,5 @@ export const WORKLOADS: Workload[] = [
   steps,
   stepCost,
   replay,
+  resume,
 ];
