@@ -21,6 +21,7 @@ const permissions = name === "grandchild" ? { unsafe: { run: ["sh"] } } : {};
 const body = sandbox.start(orderFor(name, args, { permissions, timeout_ms: 120_000 }), {
   onLog: (lines) => lines.forEach((line) => say({ line: line.message, fields: line.fields ?? null })),
   onProgress() {},
+  onSteps() {},
 });
 say({ pid: body.pid });
 body.outcome.then(async (outcome) => {

@@ -171,6 +171,7 @@ Deno.test("a drill is refused where it would break what is not dev's own, or wha
       tls_dir: dir,
       jobs_dir: dir,
       node_ids: ["dev-1", "dev-2"],
+      callback_secret: "of dev's own",
     };
     const stop = new AbortController().signal;
     const parts = {

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import type { CheckNodeResponse } from "../../../src/rpc/messages.ts";
 import { followPace, judge } from "../../../src/leader/node_checks.ts";
 import type { LeaderContext } from "../../../src/leader/leader_context.ts";
-import { testNode } from "../../../src/actions/node_actions.ts";
+import { perform } from "../../../src/actions/action.ts";
+import { awaitCheck, checkNode } from "../../../src/actions/node_actions.ts";
 import { CheckUp } from "../../../src/worker/node_probe.ts";
 import {
   changeNode,
@@ -293,8 +294,14 @@ Deno.test("whoever has a node tested hears of each part as it comes, and the nex
     const { worker_id } = await aWorker(sql, { node_id: "gpu-1" });
     await sql`update leader_term set worker_id = ${worker_id}, lease_until = now() + interval '1 minute'`;
     const came: string[] = [];
-    const answer = testNode(sql, "gpu-1", { ...BY, came: ({ name }) => came.push(name) });
-    await waitFor("the wish", async () => (await sql`select from admin_action_log`).length > 0 || undefined);
+    const caller = { sql, ...BY, allows: () => true, unreasoned: "none was given" };
+    const { due, leader } = await perform(checkNode, caller, { node_id: "gpu-1" });
+    assert.equal(leader, worker_id);
+    assert.deepEqual([...await sql`select action, actor, reason from admin_action_log`], [{
+      action: "node.test",
+      ...BY,
+    }]);
+    const answer = awaitCheck(sql, "gpu-1", { due, came: ({ name }) => came.push(name) });
     for (const [place, name] of ["connection", "script license"].entries()) {
       await noteCheckPart(sql, "gpu-1", { name, ok: true, value: "", message: "", ms: 1 });
       await waitFor(name, () => Promise.resolve(came.length === place + 1 || undefined));

@@ -24,7 +24,7 @@ export default defineJob<string>({
         return got;
       }
       case "canceled": {
-        const error = await wait("go").catch((error) => error);
+        const error = await wait("go").catch((error) => error as Error) as Error;
         return [error.name, error.message, signal.aborted];
       }
       case "step":
