@@ -248,7 +248,7 @@ Deno.test("a job file says its rules, and is told what is wrong with them", asyn
       [`{ type: "a", debounceSeconds: 0 }`, /debounceSeconds must be a number from 0.1/],
       [`{ type: "a", where: { x: {} } }`, /where must name fields/],
       [`{ type: "a", debounce: 3 }`, /on.debounce is no option/],
-      [`{ debounceSeconds: 3 }`, /on must be event types/],
+      [`{ debounceSeconds: 3 }`, /on\.type must be an event type/],
       [`["a", { type: "a", throttleSeconds: 3 }]`, /names "a" twice, differently/],
     ];
     for (const [on, problem] of bad) {

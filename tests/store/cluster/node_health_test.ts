@@ -5,6 +5,7 @@ import { followPace, judge } from "../../../src/leader/node_checks.ts";
 import type { LeaderContext } from "../../../src/leader/leader_context.ts";
 import { perform } from "../../../src/actions/action.ts";
 import { awaitCheck, checkNode } from "../../../src/actions/node_actions.ts";
+import { english } from "../../../src/locale/english.ts";
 import { CheckUp } from "../../../src/worker/node_probe.ts";
 import {
   changeNode,
@@ -274,7 +275,7 @@ Deno.test("what is measured is judged by the settings: load makes a node busy, a
   const settings = { ...DEFAULT_SETTINGS, node_max_load_percent: 100, node_min_free_disk_mb: 0 };
   const told = (more: Partial<CheckNodeResponse>, by: Partial<typeof settings> = {}) => {
     const { status, result } = judge({ ...measured, ...more }, { settings: { ...settings, ...by }, ms: 1 });
-    return [status, result.problem];
+    return [status, english(result.problem)];
   };
   assert.deepEqual(told({ scripts: [], load_percent: 100 }), ["available", null]);
   assert.deepEqual(told({ scripts: [] }), ["busy", "load: 150 % per core of 8, at most 100 % is allowed"]);
