@@ -109,7 +109,14 @@ export interface Durable<M = Record<never, never>> {
    * Does something once: what `work` returned is recorded, and given back when `run` is called again.
    *
    * ```ts
-   * const { id } = await step("make account", () => api.post("/accounts", args));
+   * import { defineJob } from "dandori";
+   *
+   * export default defineJob({
+   *   async run({ step }) {
+   *     const { id } = await step("make account", ({ key }) => ({ id: key })); // done once, whatever crashes
+   *     return { account: id };
+   *   },
+   * });
    * ```
    *
    * @throws StepFailed when its tries are used up
