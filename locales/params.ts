@@ -1030,7 +1030,7 @@ export interface Messages {
   "runs.started": None;
   "runs.state": None;
   "runs.states": None;
-  "runs.suspended_for": { kind: Count; name: Text; until: Instant | null };
+  "runs.suspended_for": { kind: Count; name: Optional; until: Instant | null };
   "runs.timeline": None;
   "runs.took": None;
   "runs.version.have": { version: Text; workers: Count };

@@ -19,6 +19,8 @@ export interface Ending {
   other_node: boolean;
   /** `begins`: its steps may have something to undo, before it ends. `ends`: it was the execution that undoes (steps/undo_runs.ts). */
   undo?: "begins" | "ends";
+  /** Its body left waits open, such as the one that lost a race: nobody is asked and no event looked for any more. */
+  leaves_waits?: true;
 }
 
 /**

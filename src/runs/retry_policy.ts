@@ -8,7 +8,7 @@ type Decided = Exclude<Outcome, { kind: "LOST" | "SUSPENDED" }>;
 
 /** `luck` in [0, 1) moves the wait within its jitter. */
 export function endingOf(run: StartedRun, outcome: Decided, luck: number): Ending {
-  const ending = plainEndingOf(run, outcome, luck);
+  const ending = { ...plainEndingOf(run, outcome, luck), ...(run.leaves_waits && { leaves_waits: true as const }) };
   if (run.ending) return { ...ending, undo: "ends" };
   const undoes = run.may_undo && outcome.kind !== "SUCCEEDED" && !STRANGERS.has(ending.error_name ?? "");
   return undoes ? { ...ending, undo: "begins" } : ending;

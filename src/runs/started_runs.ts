@@ -46,6 +46,8 @@ export interface StartedRun extends Manner {
   journal?: RunJournal;
   /** A step of it has something to undo. */
   may_undo?: boolean;
+  /** Its body has ended with waits open. */
+  leaves_waits?: boolean;
 }
 
 /** A run without its manner; after all runs, one row for the manner of each definition: with each run it would be most of the answer. */

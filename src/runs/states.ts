@@ -195,7 +195,8 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
      where r.id = any(${ids}::bigint[]) and r.attempt = (${sorted.map((one) => one.attempt)}::int[])[${place}]
        and r.start_token = (${sorted.map((one) => one.start_token)}::text[])[${place}]
        and ((r.state is not distinct from 'RUNNING' and r.assigned_worker_id = ${worker_id}) or r.state is not distinct from 'ORPHANED')`;
-  if (!some_again) return await sql<Ended[]>`${end} returning r.id as job_run_id, r.state`;
+  const leave_waits = endings.some(({ leaves_waits }) => leaves_waits);
+  if (!some_again && !leave_waits) return await sql<Ended[]>`${end} returning r.id as job_run_id, r.state`;
   const outcome = said.outcomeAt(placeAmong(sql, ids, sql`id`));
   return await sql<Ended[]>`
     with done as (
@@ -204,7 +205,9 @@ export async function finishRuns(sql: Db, worker_id: string, endings: Ending[]):
       insert into job_run_attempt (job_run_id, attempt, worker_id, leader_epoch, fence, started_at, outcome, exit_code, error_name, error_summary)
       select id, attempt, ${worker_id}, leader_epoch, fence, started_at, ${outcome}, exit_code, error_name, error_summary
         from done where state = 'RETRYING'
-      on conflict do nothing)
+      on conflict do nothing)${
+    leave_waits ? sql`, ended as (select id from done where state <> 'RETRYING'), ${waitsClosed(sql)}` : sql``
+  }
     select id as job_run_id, state from done`;
 }
 
@@ -328,7 +331,7 @@ export async function forceClose(sql: Db, job_run_id: number, by: Actor): Promis
   return rows.length > 0;
 }
 
-/** Nobody is asked, and no event looked for, for runs that have `ended` without their body. The journal is otherwise its body's alone (src/steps). */
+/** Nobody is asked, and no event looked for, for runs that have `ended`. The journal is otherwise its body's alone (src/steps). */
 export function waitsClosed(sql: Db) {
   return sql`waits_closed as (
       update run_step set state = 'CANCELED', ended_at = clock_timestamp()

@@ -8,7 +8,7 @@
  */
 import { type Db, json } from "../postgres/connection.ts";
 import type { Ending } from "../runs/finished_runs.ts";
-import { type Ended, finishRuns } from "../runs/states.ts";
+import { type Ended, finishRuns, waitsClosed } from "../runs/states.ts";
 
 type Moved = { job_run_id: number; state: "SUSPENDED" | "FAILED" | "CANCELED" | "TIMED_OUT" };
 
@@ -37,7 +37,8 @@ async function beginUndo(sql: Db, worker_id: string, endings: Ending[]): Promise
 /** The execution that undoes has ended. Whatever else became of it than that all is undone: it has failed to. */
 async function finishUndone(sql: Db, worker_id: string, endings: Ending[]): Promise<Moved[]> {
   return await sql<Moved[]>`
-    with x as (${saidOf(sql, endings)})
+    with x as (${saidOf(sql, endings)}),
+    over as (
     update job_run r
        set state = case x.outcome when 'SUCCEEDED' then r.ending else 'FAILED' end, finished_at = clock_timestamp(),
            ended_xid = pg_current_xact_id(), held = false, wakes_at = null, continuation_state = 'NONE', version = r.version + 1,
@@ -47,7 +48,10 @@ async function finishUndone(sql: Db, worker_id: string, endings: Ending[]): Prom
              else x.error_summary || E'\n' || 'It was to be undone since it ended ' || r.ending || coalesce(': ' || r.error_summary, '') end
       from x
      where ${isOwn(sql, worker_id)} and r.ending is not null
-    returning r.id as job_run_id, r.state`;
+    returning r.id, r.state),
+    ended as (select id from over),
+    ${waitsClosed(sql)}
+    select id as job_run_id, state from over`;
 }
 
 function saidOf(sql: Db, endings: Ending[]) {

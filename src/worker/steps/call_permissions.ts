@@ -8,7 +8,7 @@ export function callRefusal(run: StartedRun, frame: StepFrame, child: ChildOrder
   if (call === true || (Array.isArray(call) && call.some((name) => fits(String(name), child.job)))) return undefined;
   const act = frame.request === "start" ? "start" : "call";
   return `Cannot ${act} job "${child.job}" from "${run.job_name}": its permissions do not name it; ` +
-    `write in its job file: permissions: { call: ["${child.job}"] }`;
+    `add "${child.job}" to permissions.call of its job file, and deno task sync`;
 }
 
 /** `*` stands for any characters. */

@@ -85,6 +85,7 @@ export class StepRuns {
   ended(run: StartedRun): Promise<void> | undefined {
     const execution = this.#executions.get(run.start_token);
     if (!execution) return undefined;
+    if (execution.waits) run.leaves_waits = true;
     return this.#settle(execution);
   }
 

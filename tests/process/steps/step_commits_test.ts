@@ -165,7 +165,7 @@ Deno.test("a job that its permissions do not name is not called, and the sentenc
     ]);
     assert.equal(
       words.arrivals[0]?.error_summary,
-      'Cannot call job "render" from "job": its permissions do not name it; write in its job file: permissions: { call: ["render"] }',
+      'Cannot call job "render" from "job": its permissions do not name it; add "render" to permissions.call of its job file, and deno task sync',
     );
     assert.deepEqual(await rowsOf(scene.sql, body), [["call:render", "CANCELED", null], ["start:render", "FAILED", 1]]);
   }));
