@@ -247,17 +247,15 @@ export async function cancelRequested(sql: Db, term: Term, most = 5_000): Promis
     sql`jsonb_build_object('by', r.cancel_requested_by, 'reason', r.cancel_reason)`,
   );
   const error = sql`error_name = 'Canceled', error_summary = ${summary}`;
-  const ends = sql`${wanted} and not ${hasUndo(sql)}`;
   return await sql<(AttemptRef & { by: string })[]>`
     with ${fence(sql, term)},
-    ${undoing(sql, "CANCELED", { error, wanted, most })},
+    ${chosen(sql, { wanted, first: sql`r.id`, most })},
+    ${undoing(sql, "CANCELED", { error, wanted })},
     ended as (
       update job_run r
          set state = 'CANCELED', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, ${error}
         from fence
-       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${ends} order by r.id limit ${most} ${
-    skipLocked(sql)
-  })) and ${ends}
+       where r.id = any(array(select id from chosen where not undoes)) and ${wanted}
       returning r.id, r.attempt, r.cancel_requested_by as by),
     ${waitsClosed(sql)}
     select id as job_run_id, attempt, by from ended`;
@@ -272,17 +270,15 @@ export async function endPastDeadline(sql: Db, term: Term, most = 5_000): Promis
     sql`r.deadline_at <= clock_timestamp() and r.finished_at is null and r.ending is null and r.state <> 'RUNNING'`;
   const summary = storedMessage(sql, "runs.end.deadline", sql`jsonb_build_object('at', r.deadline_at)`);
   const error = sql`error_name = 'DeadlinePassed', error_summary = ${summary}`;
-  const ends = sql`${passed} and not ${hasUndo(sql)}`;
   return await sql<AttemptRef[]>`
     with ${fence(sql, term)},
-    ${undoing(sql, "TIMED_OUT", { error, wanted: passed, most })},
+    ${chosen(sql, { wanted: passed, first: sql`r.deadline_at`, most })},
+    ${undoing(sql, "TIMED_OUT", { error, wanted: passed })},
     ended as (
       update job_run r
          set state = 'TIMED_OUT', ${over(sql)}, leader_epoch = fence.epoch, version = r.version + 1, ${error}
         from fence
-       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${ends} order by r.deadline_at limit ${most} ${
-    skipLocked(sql)
-  })) and ${ends}
+       where r.id = any(array(select id from chosen where not undoes)) and ${passed}
       returning r.id, r.attempt),
     ${waitsClosed(sql)}
     select id as job_run_id, attempt from ended`;
@@ -294,22 +290,27 @@ function hasUndo(sql: Db) {
     select from run_step s where s.job_run_id = r.id and s.has_undo and s.state in ('DONE', 'BEGUN', 'TRYING')))`;
 }
 
+/** The first of those that are to end, locked; `undoes`: not at once. Asked for by themselves, each of the two kinds would read all of the other. */
+function chosen(sql: Db, { wanted, first, most }: { wanted: Fragment; first: Fragment; most: number }) {
+  return sql`
+    chosen as materialized (
+      select r.id, ${hasUndo(sql)} as undoes from job_run r
+       where exists (select from fence) and ${wanted} order by ${first} limit ${most} ${skipLocked(sql)})`;
+}
+
 /** Those stay as they are, free to start: their next execution undoes, and then they are what `ending` says (steps/undo_runs.ts). */
 function undoing(
   sql: Db,
   ending: "CANCELED" | "TIMED_OUT",
-  { error, wanted, most }: { error: Fragment; wanted: Fragment; most: number },
+  { error, wanted }: { error: Fragment; wanted: Fragment },
 ) {
-  const begins = sql`${wanted} and r.state <> 'RUNNING' and ${hasUndo(sql)}`;
   return sql`
     undoing as (
       update job_run r
          set ending = ${ending}, held = false, wakes_at = null, due_at = least(r.due_at, clock_timestamp()), ${error},
              woken_at = case when r.state = 'SUSPENDED' then clock_timestamp() end, leader_epoch = fence.epoch, version = r.version + 1
         from fence
-       where r.id = any(array(select r.id from job_run r where exists (select from fence) and ${begins} order by r.id limit ${most} ${
-    skipLocked(sql)
-  })) and ${begins})`;
+       where r.id = any(array(select id from chosen where undoes)) and ${wanted} and r.state <> 'RUNNING')`;
 }
 
 /** An operator's last resort, for a run that nothing else will end. The body, if there is one, is not touched. */
