@@ -96,8 +96,8 @@ export const ACT_MISTAKES: Mistake[] = [
   {
     id: "alert-of-code-only-where-nobody-has-it",
     file: "src/alerts/alerts.ts",
-    find: "where q.node <> '' and ${lacksCode(sql)}",
-    replace: "where q.node = '' and ${lacksCode(sql)}",
+    find: "where q.node <> '' and ${\n",
+    replace: "where q.node = '' and ${\n",
     tests: ["tests/store/cluster/code_mismatch_test.ts"],
     filter: "pinned to a node",
     why: "A job waits for ever for the one node that was forgotten in a deploy, and nobody is told.",

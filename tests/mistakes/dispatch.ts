@@ -158,8 +158,8 @@ export const DISPATCH_MISTAKES: Mistake[] = [
   {
     id: "dispatch-paused-still-starts",
     file: "src/leader/admission.ts",
-    find: "  if (capacity.paused) {",
-    replace: "  if (capacity.paused && queue.removed) {",
+    find: "  if (capacity.paused) return",
+    replace: "  if (capacity.paused && queue.removed) return",
     tests: ["tests/store/cluster/assignment_test.ts"],
     filter: "a closed lane says why",
     why: "Work starts though an operator stopped all of it.",

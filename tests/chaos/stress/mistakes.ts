@@ -108,8 +108,8 @@ export const MISTAKES: Mistake[] = [
     // What stands before it is taken away as well: an assignment that comes late is refused by the next tick, and for runs
     // that are held.
     changes: [[[" and tick = ", " and 0 <= "]], [[
-      "and (not r.held or r.wakes_at is not null) and r.due_at",
-      "and r.due_at",
+      "and (not r.held or (r.wakes_at is not null and r.state is distinct from 'SUSPENDED')) and",
+      "and",
     ]]],
     weather: { strikes: 0.01, pause: 0, pause_after: 0 },
     manner: { least_ms: 100, most_ms: 400 },

@@ -1,5 +1,6 @@
 /** Guesses: how they end for strangers, what they cost, who hears of them, and that the user still gets in. */
 import assert from "node:assert/strict";
+import { english } from "../../../src/locale/english.ts";
 import { HashQueue } from "../../../src/admin/hash_queue.ts";
 import { hashing } from "../../../src/admin/auth/passwords.ts";
 import { judgeAlerts } from "../../../src/alerts/alerts.ts";
@@ -193,7 +194,7 @@ Deno.test("an alert says that a user's password is guessed, until the tries are 
         leader_runs: true,
       };
       return (await judgeAlerts(sql, term, limits)).map(({ what, kind, subject, message }) =>
-        `${what} ${kind} ${subject}: ${message}`
+        `${what} ${kind} ${subject}: ${english(message)}`
       );
     };
     await sql`

@@ -175,7 +175,7 @@ async function reaches(cluster: Cluster, id: number, ...states: string[]) {
 example("onboarding", async (cluster, next) => {
   assert.match((await next("task run onboarding")).out, /run 1 created/);
   await reaches(cluster, 1, "SUSPENDED");
-  assert.match((await next("task runs show")).out, /it waits for message confirmed until/);
+  assert.match((await next("task runs show")).out, /waiting for message "confirmed" until/);
   assert.equal((await next("task runs send")).code, 0);
   const { result } = await reaches(cluster, 1, "SUCCEEDED");
   assert.deepEqual(result, { account: "account-1", confirmed: "ada@example.com" });
@@ -211,7 +211,7 @@ example("nightly_pipeline", async (cluster, next) => {
 example("fan_out", async (cluster, next) => {
   await next("task run wipe_fleet");
   await reaches(cluster, 1, "SUSPENDED");
-  assert.match((await next("task runs show")).out, /it waits for message approval/);
+  assert.match((await next("task runs show")).out, /waiting for message "approval"/);
   await next("task runs send");
   assert.deepEqual((await reaches(cluster, 1, "SUCCEEDED")).result, { wiped: 23, failed: 2 });
   assert.match((await next("task bulk ls")).out, /wipe_device +- +FINISHED +25\/25 +2/);

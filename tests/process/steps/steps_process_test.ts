@@ -1,5 +1,6 @@
 /** Runs with steps, by real workers in real processes: what has been committed is never done again, and what waits holds nothing. */
 import assert from "node:assert/strict";
+import { english } from "../../../src/locale/english.ts";
 import { requestCancel } from "../../../src/runs/requests.ts";
 import { withProcesses } from "../../support/cluster.ts";
 import { FLOW_JOBS, notes, ran, send, stepsOf, untilNoted, untilState } from "../../support/step_flow.ts";
@@ -121,7 +122,7 @@ Deno.test("a run is canceled while it is suspended, and while its body is frozen
     await requestCancel(cluster.sql, frozen, by);
     const canceled = await cluster.ends(frozen);
     assert.deepEqual([canceled.state, canceled.attempt], ["CANCELED", 1]);
-    assert.match(canceled.error_summary ?? "", /ended by itself after its signal/);
+    assert.match(english(canceled.error_summary ?? ""), /ended by itself after its signal/);
   }, { jobs: FLOW_JOBS }));
 
 Deno.test("a run that fails for good or is canceled undoes its steps in reverse order, and ends as it would have", () =>
