@@ -203,6 +203,13 @@ const OF_BODIES: Breach[] = [
 ];
 
 const OF_ANSWERS: Breach[] = [
+  ofSteps(
+    { what: "a run of steady code diverges", broken: ["W3"], detail: /it ended Diverged: it asks for another/ },
+    (on) =>
+      unguarded(on.story, async () =>
+        await on.story.sql`
+          update job_run set error_name = 'Diverged', error_summary = 'it asks for another' where id = ${on.id}`),
+  ),
   ofSteps({
     what: "code is told something else the second time",
     broken: ["W3"],
