@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { setOverrides } from "../../../src/sync/overrides.ts";
 import { type ApiScene, withApi } from "../../support/api_scene.ts";
 import { aDefinition, aRun, aWorker } from "../../support/factories.ts";
+import { aStep } from "../../support/journal.ts";
 import { operationsIn } from "../../support/openapi.ts";
 import { waitFor } from "../../support/waiting.ts";
 
@@ -81,6 +82,35 @@ const CHANGES: Change[] = [
     act: async ({ sql }) => ({ path: `/runs/${(await aRun(sql)).id}/close`, body: {} }),
   },
   {
+    name: "post /runs/{id}/messages/{name}",
+    action: "run.send",
+    target: "run",
+    act: async ({ sql }) => {
+      const { id } = await aDefinition(sql, { messages: { go: { schema: null, from: "operate" } } });
+      return { path: `/runs/${(await aRun(sql, { job_definition_id: id })).id}/messages/go`, body: {} };
+    },
+  },
+  {
+    name: "post /runs/{id}/fork",
+    action: "run.fork",
+    target: "run",
+    act: async ({ sql }) => {
+      const { id } = await aRun(sql, { state: "FAILED" });
+      await aStep(sql, id, { key: "step:a", seq: 1 });
+      return { path: `/runs/${id}/fork`, body: {} };
+    },
+  },
+  {
+    name: "post /runs/{id}/wake",
+    action: "run.wake",
+    target: "run",
+    act: async ({ sql }) => {
+      const { id } = await aRun(sql, { state: "RUNNING" });
+      await aStep(sql, id, { key: "sleep:", until: new Date(Date.UTC(2100, 0, 1)) });
+      return { path: `/runs/${id}/wake`, body: { step: "sleep:" } };
+    },
+  },
+  {
     name: "post /runs/{id}/retry",
     action: "run.retry",
     target: "run",
@@ -122,7 +152,7 @@ const CHANGES: Change[] = [
       const bulk_id = Number(path.split("/")[2]);
       const run = await aRun(scene.sql, { state: "FAILED", bulk_id });
       await scene.sql`insert into bulk_item (bulk_id, seq, job_run_id) values (${bulk_id}, 1, ${run.id})`;
-      return { path: `${path}/retry` };
+      return { path: `${path}/retry`, body: {} };
     },
   },
   {
@@ -242,8 +272,6 @@ for (const verb of ["disable", "enable", "unlock"]) {
   });
 }
 
-/** A bulk has no place for the reason of its making. */
-const WITHOUT_REASON = ["post /bulks", "post /bulks/{id}/retry"];
 /** Waits for a leader: below. A backfill is a bulk, and leaves a row as that too: api_schedules_test. A delivery is no act of a person: its event says where it comes from. */
 const ELSEWHERE = ["post /nodes/{node_id}/test", "post /hooks/{name}", "post /schedules/backfill"];
 
@@ -253,14 +281,13 @@ Deno.test("every route that changes something leaves one row, with who and why",
     assert.deepEqual([...CHANGES.map(({ name }) => name), ...ELSEWHERE].sort(), changing.sort());
     for (const { name, action, target, act } of CHANGES) {
       const { path, body, query } = await act(scene);
-      const withReason = WITHOUT_REASON.includes(name) ? body : body && { ...body, reason: REASON };
+      const withReason = body && { ...body, reason: REASON };
       const [{ last } = { last: 0 }] = await scene.sql`select coalesce(max(id), 0) as last from admin_action_log`;
       const method = name.split(" ")[0]?.toUpperCase() as string;
       const said = await scene.call(method, query ? `${path}?${query}` : path, { body: withReason });
       assert(said.status < 300, `${name}: ${said.status} ${JSON.stringify(said.body)}`);
       const rows = await scene.sql`select actor, action, target_type, reason from admin_action_log where id > ${last}`;
-      const reason = WITHOUT_REASON.includes(name) ? null : REASON;
-      assert.deepEqual([...rows], [{ actor: "token:admin", action, target_type: target, reason }], name);
+      assert.deepEqual([...rows], [{ actor: "token:admin", action, target_type: target, reason: REASON }], name);
     }
   });
 });
