@@ -152,7 +152,7 @@ export class Journal {
 
   /** The key of the next request of this name. @throws TypeError when the name is none */
   keyFor(scope: string, kind: StepKind, name: string): string {
-    const problem = problemWithName(name);
+    const problem = kind !== "sleep" && name === "" ? "is empty: say what it does" : problemWithName(name);
     if (problem) throw new TypeError(`Cannot request a ${kind}: its name ${problem}`);
     const base = `${scope}${kind}:${name}`;
     let count = (this.#counts.get(base) ?? 0) + 1;

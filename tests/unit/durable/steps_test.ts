@@ -203,6 +203,7 @@ Deno.test("a name that is none, or a key that is too long, is refused with what 
     await refusal(({ step }) => step(undefined as never, () => 1)),
     /^Cannot request a step: its name is no text but of type undefined$/,
   );
+  assert.match(await refusal(({ step }) => step("", () => 1)), /its name is empty: say what it does$/);
   assert.match(await refusal(({ step }) => step("a\nb", () => 1)), /its name holds what is no character/);
   assert.match(await refusal(({ step }) => step("é".repeat(180), () => 1)), /its key has 365 bytes, at most 300/);
   assert.match(
