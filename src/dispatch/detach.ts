@@ -117,7 +117,7 @@ export async function confirm(sql: Db, ask: ContinuationQuestion): Promise<Conti
        where r.id = ${ask.job_run_id} and r.attempt = ${ask.attempt} and r.continuation_state = 'CONFIRMING')
     select exists (select from renewed) as allowed, w.tls_fingerprint, w.state as worker_state,
            coalesce(${ask.tls_fingerprint} in (w.tls_fingerprint, w.tls_former_fingerprint), false) as known, r.state, r.attempt,
-           r.assigned_worker_id, r.cancel_requested_at is not null as canceled
+           r.assigned_worker_id, r.cancel_requested_at is not null and r.ending is null as canceled
       from (values (1)) as one left join worker w on w.worker_id = ${ask.worker_id}
       left join job_run r on r.id = ${ask.job_run_id}`;
   return verdict as ContinuationVerdict;

@@ -175,7 +175,7 @@ export async function renewWorker(sql: Db, worker_id: string, my: Renewed): Prom
       (select json_agg(answerers) from answerers) as answerers,
       (select json_object_agg(name, value) from scheduler_settings) as settings,
       (select json_agg(json_build_object('job_run_id', r.id, 'attempt', r.attempt, 'state', r.state,
-              'cancel_requested', r.cancel_requested_at is not null, 'command_name', d.command_name, 'digest', d.digest, 'priority', r.priority,
+              'cancel_requested', r.cancel_requested_at is not null and r.ending is null, 'command_name', d.command_name, 'digest', d.digest, 'priority', r.priority,
               'due_unix_us', ${dueUnix(sql)}))
          from job_run r join job_definition d on d.id = r.job_definition_id
         where r.assigned_worker_id = me.worker_id and r.state in ('ASSIGNED', 'RUNNING')) as runs

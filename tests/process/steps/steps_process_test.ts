@@ -142,7 +142,7 @@ Deno.test("a run that fails for good or is canceled undoes its steps in reverse 
     await untilState(cluster, waiting, "SUSPENDED");
     await requestCancel(cluster.sql, waiting, { actor: "test", reason: "enough" });
     const canceled = await cluster.ends(waiting);
-    assert.deepEqual([canceled.state, canceled.error_name], ["CANCELED", "Canceled"]);
+    assert.deepEqual([canceled.state, canceled.error_name], ["CANCELED", "Canceled"], canceled.error_summary ?? "");
     assert.deepEqual(notes(cluster, waiting).slice(-2), ["undo flight of f1", "undo hotel of h1"]);
 
     const hopeless = await cluster.ends(await cluster.enqueue("flow", { kind: "undo fails" }));

@@ -132,7 +132,9 @@ Deno.test("leader and subleaders answer from the rows; others say that they may 
     const old = await answer({ attempt: 3 });
     assert.equal(old.decision, "MUST_ABORT");
     assert.match(old.message, /may not go on as attempt 3 on .*: it is RUNNING, attempt 1/);
-    await sql`update job_run set cancel_requested_at = now() where id = ${run.id}`;
+    await sql`update job_run set cancel_requested_at = now(), ending = 'CANCELED' where id = ${run.id}`;
+    assert.equal((await answer()).canceled ?? false, false, "it undoes what it did");
+    await sql`update job_run set ending = null where id = ${run.id}`;
     const canceled = await answer();
     assert.deepEqual([canceled.decision, canceled.canceled], ["MUST_ABORT", true]);
     local.detached = true;

@@ -26,6 +26,26 @@ Deno.test("an order that came before its assignment is left to start; a body tha
   });
 });
 
+Deno.test("a renewal ends the body of a run that is to be canceled, and not of one that undoes what it did before it is", async () => {
+  await withStores(async ({ sql }) => {
+    const { worker_id } = await aWorker(sql);
+    const asked = { state: "RUNNING", assigned_worker_id: worker_id, cancel_requested_at: new Date() };
+    const [ends, undoes] = [await aRun(sql, asked), await aRun(sql, { ...asked, ending: "CANCELED" })];
+    const local = new LocalWorkerState({ worker_id, node_id: "here", slots: 2, settings: await readSettings(sql) });
+    const canceled: number[] = [];
+    const runs = [ends, undoes].map(({ id }) => ({ job_run_id: id, attempt: 1 }));
+    const executor = {
+      runs,
+      held: runs,
+      knows: () => true,
+      abandon: () => {},
+      cancel: ({ job_run_id }: { job_run_id: number }) => void canceled.push(job_run_id),
+    };
+    await renewOnce({ ...partsOf(sql, local), executor } as unknown as WorkerParts);
+    assert.deepEqual(canceled, [ends.id]);
+  });
+});
+
 Deno.test("who is to renew less often does so when it has the longer lease, not before", async () => {
   await withStores(async ({ sql }) => {
     const by = { actor: "somebody" };
