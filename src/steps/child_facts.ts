@@ -78,7 +78,7 @@ export function whyNoChild(
   facts: ChildFacts,
 ): string | undefined {
   if (!goes_on && !mayCall(facts.permissions, job_name)) {
-    return `${cannot}: permissions.call of ${facts.parent_job} does not name it; add it there, and \`deno task sync\``;
+    return `${cannot}: permissions.call of ${facts.parent_job} does not name it; add "${job_name}" there, and \`deno task sync\``;
   }
   if (facts.job_definition_id === null) {
     return `${cannot}: no such job takes runs; a new one is added by a file in jobs/ and \`deno task sync\``;

@@ -10,7 +10,6 @@ import { createChildBulk, readBulkResults } from "../../steps/child_bulks.ts";
 import { type ChildRun, type ChildWish, createChildren } from "../../steps/child_runs.ts";
 import { untilHeard } from "../retry_until_available.ts";
 import type { StartedRun } from "../../runs/started_runs.ts";
-import { callRefusal } from "./call_permissions.ts";
 import type { StepExecution, WrittenStep } from "./step_execution.ts";
 
 /** `child`: what it asks for. */
@@ -52,12 +51,7 @@ export class ChildRequests {
   /** The rows of what it asks, in its order; undefined: it may make none any more, and is about to end. */
   async rowsOf(execution: StepExecution, frames: StepFrame[]): Promise<WrittenStep[] | undefined> {
     const asking = frames.filter(isAsking);
-    const refused = new Map(asking.flatMap((frame) => {
-      const why = callRefusal(execution.run, frame, frame.child);
-      return why === undefined ? [] : [[frame.key, why]];
-    }));
-    const wishes = asking.filter(({ key }) => !refused.has(key));
-    const runs = wishes.filter(({ request }) => request !== "bulk").map((frame) => wishOf(execution, frame));
+    const runs = asking.filter(({ request }) => request !== "bulk").map((frame) => wishOf(execution, frame));
     const made = runs.length === 0 ? [] : await this.#made.add(runs);
     const of_key = new Map(made.map((one) => [one.key, one]));
     const rows: WrittenStep[] = [];
@@ -66,12 +60,7 @@ export class ChildRequests {
         rows.push(frame);
         continue;
       }
-      const why = refused.get(frame.key);
-      const child = why !== undefined
-        ? { refused: why }
-        : frame.request === "bulk"
-        ? await this.#bulkOf(execution, frame)
-        : of_key.get(frame.key);
+      const child = frame.request === "bulk" ? await this.#bulkOf(execution, frame) : of_key.get(frame.key);
       if (!child) return undefined;
       rows.push(this.#rowOf(frame, child));
     }

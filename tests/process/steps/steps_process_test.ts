@@ -164,7 +164,10 @@ Deno.test("a run calls others, holds nothing while they run, and goes on with th
 
     const refused = await cluster.ends(await cluster.enqueue("flow", { kind: "calls another" }));
     assert.equal(refused.state, "FAILED");
-    assert.match(refused.error_summary ?? "", /Cannot call job "flow" from "flow": its permissions do not name it/);
+    assert.match(
+      refused.error_summary ?? "",
+      /Cannot call "flow": permissions\.call of flow does not name it; add "flow" there/,
+    );
   }, { jobs: FLOW_JOBS, env: { SCHEDULER_SLOTS: "1" } }));
 
 Deno.test("a body that does otherwise than its journal says is stopped before it does anything twice", () =>

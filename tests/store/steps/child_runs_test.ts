@@ -126,7 +126,7 @@ Deno.test("what cannot be called is refused with a sentence, and the others of t
     const said = async (wish: ChildWish) => (await refusalOf(sql, wish)).replace(/^Cannot call "\w+": /, "");
     assert.match(
       await said(aWish(shut, "resize", fine)),
-      /^permissions\.call of job_\w+ does not name it; add it there, and `deno task sync`$/,
+      /^permissions\.call of job_\w+ does not name it; add "resize" there, and `deno task sync`$/,
     );
     assert.match(await said(aWish(parent, "report")), /^permissions\.call of report does not name it/);
     assert.match(await said(aWish(parent, "none")), /^no such job takes runs/);
