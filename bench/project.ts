@@ -133,6 +133,17 @@ export class Project {
     return row?.now as Date;
   }
 
+  /** Waits until a run is in this state. @throws Error when it fails instead */
+  async until(id: number, state: string): Promise<{ result: unknown }> {
+    for (;;) {
+      const [row] = await this.sql<{ state: string; result: unknown; error_summary: string }[]>`
+        select state, result, error_summary from job_run where id = ${id}`;
+      if (row?.state === state) return row;
+      if (row?.state === "FAILED") throw new Error(`Run ${id} has failed: ${row.error_summary}`);
+      await rest(LOOK_MS);
+    }
+  }
+
   /** Waits until no run is live, looking only at what the partial indexes hold. */
   async ended(): Promise<void> {
     for (;;) {

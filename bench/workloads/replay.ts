@@ -22,7 +22,6 @@ export default defineJob({
   },
 });
 `;
-const LOOK_MS = 5;
 
 export const replay: Workload = {
   name: "replay",
@@ -44,21 +43,11 @@ export const replay: Workload = {
 
 async function replayOnce(project: Project): Promise<{ replay: number; resume: number }> {
   const { id } = await project.client.enqueue("replayed", {});
-  await until(project, id, "SUSPENDED");
+  await project.until(id, "SUSPENDED");
   await rest(500); // idle again
   const sent_ms = performance.timeOrigin + performance.now();
   await project.client.send(id, "go", {});
-  const { result } = await until(project, id, "SUCCEEDED");
+  const { result } = await project.until(id, "SUCCEEDED");
   const { began_ms, ended_ms } = result as { began_ms: number; ended_ms: number };
   return { replay: ended_ms - began_ms, resume: ended_ms - sent_ms };
-}
-
-async function until(project: Project, id: number, state: string): Promise<{ result: unknown }> {
-  for (;;) {
-    const [row] = await project.sql<{ state: string; result: unknown; error_summary: string }[]>`
-      select state, result, error_summary from job_run where id = ${id}`;
-    if (row?.state === state) return row;
-    if (row?.state === "FAILED") throw new Error(`Run ${id} has failed: ${row.error_summary}`);
-    await rest(LOOK_MS);
-  }
 }

@@ -47,22 +47,12 @@ async function killOnce(project: Project, steps: number): Promise<number> {
     if (row && row.done >= steps / 2) {
       const [{ now }] = await project.sql<[{ now: Date }]>`select clock_timestamp() as now`;
       Deno.kill(row.pid, "SIGKILL");
-      await until(project, id, "SUCCEEDED");
+      await project.until(id, "SUCCEEDED");
       const [{ ms }] = await project.sql<[{ ms: number }]>`
         select extract(epoch from min(began_at) - ${now})::float8 * 1000 as ms from run_step
          where job_run_id = ${id} and attempt = (select max(attempt) from job_run where id = ${id})`;
       return ms;
     }
-    await rest(LOOK_MS);
-  }
-}
-
-async function until(project: Project, id: number, state: string): Promise<{ result: unknown }> {
-  for (;;) {
-    const [row] = await project.sql<{ state: string; result: unknown; error_summary: string }[]>`
-      select state, result, error_summary from job_run where id = ${id}`;
-    if (row?.state === state) return row;
-    if (row?.state === "FAILED") throw new Error(`Run ${id} has failed: ${row.error_summary}`);
     await rest(LOOK_MS);
   }
 }
