@@ -4,7 +4,7 @@ import type { Actor } from "../access/audit.ts";
 import type { Sql } from "../postgres/connection.ts";
 import { endWait } from "../steps/end_wait.ts";
 import { forkRun } from "../steps/forks.ts";
-import { listSteps, type StepRow } from "../steps/run_steps.ts";
+import { listSteps, type StepRow, stepsNamed } from "../steps/run_steps.ts";
 import { action, type ActionScope, anyJson, rowId, text } from "./action.ts";
 import { Refused } from "./args.ts";
 import { type MessageSent, sendToRun } from "./messages.ts";
@@ -36,7 +36,7 @@ async function forkRunAs(
 async function endWaitAs(sql: Sql, id: number, step: string, by: Actor): Promise<{ key: string }> {
   const run = await existingRun(sql, id);
   const waits = (await listSteps(sql, id)).filter(({ state }) => state === "WAITING");
-  const found = waits.find(({ key }) => key === step) ?? waits.find(({ key }) => nameIn(key) === step);
+  const [found] = stepsNamed(waits, step);
   if (!found) {
     const those = waits.length === 0 ? `it is ${run.state} and waits for nothing` : `it waits for ${named(waits)}`;
     throw new Refused(`Cannot end wait "${step}" of run ${id}: ${those}`, {
@@ -53,10 +53,6 @@ async function endWaitAs(sql: Sql, id: number, step: string, by: Actor): Promise
     why: "conflict",
     says: { code: "wait_not_by_time", key: found.key },
   });
-}
-
-function nameIn(key: string): string {
-  return key.slice(key.indexOf(":") + 1);
 }
 
 function named(waits: StepRow[]): string {

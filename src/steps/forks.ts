@@ -9,6 +9,7 @@ import type { Actor } from "../access/audit.ts";
 import { unfitIn } from "../definitions/args_schema.ts";
 import { type Db, json, type Sql } from "../postgres/connection.ts";
 import { createRuns, givenOwn } from "../runs/create_runs.ts";
+import { stepsNamed } from "./run_steps.ts";
 
 export interface Fork {
   job_run_id: number;
@@ -114,8 +115,7 @@ const MOST_NAMED = 20;
 /** By its key, or by what follows the kind in that, if only one has it; else what is wrong. */
 function stepOf(all: ForkedRow[], asked: string): ForkedRow | string {
   const rows = all.filter(({ kind }) => kind !== "undo");
-  const found = rows.filter(({ key }) => key === asked);
-  if (found.length === 0) found.push(...rows.filter(({ key }) => key.slice(key.indexOf(":") + 1) === asked));
+  const found = stepsNamed(rows, asked);
   if (found.length === 1) return found[0] as ForkedRow;
   if (found.length > 1) {
     return `"${asked}" is the name of ${

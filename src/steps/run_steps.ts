@@ -313,6 +313,12 @@ export interface StepRow {
   has_undo: boolean;
 }
 
+/** Those that people mean: the one of this key, or all of this name, which is what follows the kind. */
+export function stepsNamed<Step extends { key: string }>(steps: readonly Step[], asked: string): Step[] {
+  const found = steps.filter(({ key }) => key === asked);
+  return found.length > 0 ? found : steps.filter(({ key }) => key.slice(key.indexOf(":") + 1) === asked);
+}
+
 /** Results up to here are in a list of steps. */
 const SHORT_BYTES = 2_000;
 

@@ -1,9 +1,8 @@
 /** `runs steps`: what a run's body did, and what it waits for. */
 import { existingRun } from "../../actions/run_actions.ts";
-import { printJson, say } from "../../app/output.ts";
 import { durationText } from "../../admin/assets/ago.js";
-import { listSteps, readStep, type StepRow } from "../../steps/run_steps.ts";
-import { CommandError, EXIT } from "../../app/output.ts";
+import { listSteps, readStep, type StepRow, stepsNamed } from "../../steps/run_steps.ts";
+import { CommandError, EXIT, printJson, say } from "../../app/output.ts";
 import { type JsonOption, withDb } from "../operator.ts";
 import { idFrom } from "../inputs.ts";
 import { printTable } from "../table.ts";
@@ -26,10 +25,9 @@ export async function stepsCommand(id: string, options: JsonOption & { step?: st
   });
 }
 
-/** The step of this key, or the only one of this name. @throws CommandError naming those there are */
-export function stepNamed(job_run_id: number, steps: StepRow[], name: string): StepRow {
-  const found = steps.find(({ key }) => key === name) ?? steps.find(({ key }) => key === `step:${name}`) ??
-    steps.find(({ key }) => key.slice(key.indexOf(":") + 1) === name);
+/** The step of this key, or the first of this name. @throws CommandError naming those there are */
+function stepNamed(job_run_id: number, steps: StepRow[], name: string): StepRow {
+  const [found] = stepsNamed(steps, name);
   if (found) return found;
   const known = steps.map(({ key }) => key);
   const those = known.length === 0
@@ -39,7 +37,7 @@ export function stepNamed(job_run_id: number, steps: StepRow[], name: string): S
 }
 
 /** What programs rely on, and after it what else there is to know. */
-export function stepJson(step: StepRow) {
+function stepJson(step: StepRow) {
   return {
     key: step.key,
     kind: step.kind,
