@@ -1,7 +1,7 @@
 /**
  * Sets options of a job beside its file, and resets them: values are checked as those of a file are, and all is stored in
  * one transaction with its audit. The operator's value holds until it is reset, whatever the file says meanwhile; a sync
- * shows both (job_options.ts, plan.ts).
+ * shows both (job_options/overridable.ts, plan.ts).
  */
 import type { Json } from "../job.ts";
 import type { Actor } from "../access/audit.ts";

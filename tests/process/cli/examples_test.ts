@@ -37,7 +37,7 @@ function commandsIn(readme: string): string[] {
   return block.trim().split("\n").map((line) => line.replace(/\s+# .*$/, ""));
 }
 
-/** A task is main.ts with the same words (tests/tidy_test.ts); an application is started as it stands. */
+/** A task is main.ts with the same words (tests/unit/tidy_test.ts); an application is started as it stands. */
 async function perform(command: string, cli: Cli, database_url: string): Promise<Said> {
   const [, way, ...words] = (command.match(/'[^']*'|"[^"]*"|\S+/g) ?? []).map((word) =>
     word.replace(/^(["'])(.*)\1$/, "$2")
