@@ -1,5 +1,5 @@
 /**
- * What pages are made of. A route says its path, which acts it may perform and what it answers: it is given a visit, and gives a
+ * What pages are made of. A route says its path, which role it needs or which acts it performs and what it answers: it is given a visit, and gives a
  * page, or where to go after an act. It sees no request and sets no header; app.ts does that, the same for all.
  */
 import type { Child } from "hono/jsx";
